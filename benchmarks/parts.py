@@ -29,12 +29,13 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ANSWERS, TRIALS
 from youden.data.folder.trial_tables import VerdictsSaid, verdict_blocks
-from youden.engines.block_sums import means, tallied
+from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import PLAN, Agent, Plan, Split, Trials
 from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Floats, Ids
 from youden.nouns.trials import POOLED
+from youden.run.estimators import trial_abilities
 
 SLOTS_OF_A_PART = 4_000
 _COLUMNS = (*TRIALS, *ANSWERS)
@@ -154,7 +155,7 @@ def measure(run: RunFolder) -> dict[str, float]:
         loaded = time.process_time()
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         tallied_at = time.process_time()
-        found = means(trials.blocks(), sums)
+        found = trial_abilities(trials)
         done = time.process_time()
     return {
         "trials": float(sums.n.sum() / 2),
@@ -164,7 +165,7 @@ def measure(run: RunFolder) -> dict[str, float]:
         "cpu_s": round(done - began, 2),
         "peak_mb": round(_peak_mb()),
         "start_mb": round(before),
-        "mean_error": float(found.covariance.error.mean()),
+        "mean_error": float(found.covariance.error.mean()) if found else float("nan"),
     }
 
 

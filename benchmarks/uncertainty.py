@@ -31,6 +31,7 @@ from youden.nouns import Target, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.designs.cyclic import Cyclic
 from youden.stats.additive.clipped_linear import ClippedLinear, item_covariance
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 from youden.stats.base.metrics import rank_ranges
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
@@ -92,17 +93,8 @@ def found_of(D: Floats, plan: Trials) -> Found:
         second_weight=ones,
         n_items=J,
     ).matrices()
-    these = covariance_on_these_items(
-        plan.first,
-        plan.second,
-        plan.item,
-        plan.slot,
-        answer,
-        ability=mean,
-        first_weight=ones,
-        second_weight=ones,
-        n_items=J,
-    )
+    block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J)
+    these = covariance_on_these_items(lambda: [block], ability=mean, n_items=J)
     kind = covariance_over_clusters(items.by_item, items.weight, size=1 / items.n_trials.sum(axis=1))
     return Found(mean, old_half, kind, these, items)
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool, starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
+from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.extend import extension_words
-from youden.protocol.blocks import before_last_extension, complete_part, extensions_of
+from youden.protocol.blocks import after_steps, complete_part, extensions_of
 from youden.protocol.extending import add_agents, add_calls, add_items, trials_against_anchors
 from youden.protocol.plan import make_plan
 from youden.run.ability import Abilities
@@ -140,8 +141,9 @@ def test_without_noise_a_joining_agent_gets_the_ability_of_its_equal() -> None:
 def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
     result = answers(add_agents(first_plan(), MORE_AGENTS))
     plan, found = result.plan, ranked(result)
-    anchors = anchors_of(result)
-    scale = scale_from(result, anchors)
+    trials = TrialsByItem.of(result)
+    anchors = anchors_of(trials)
+    scale = scale_from(trials, anchors)
     rows = [t for t in range(len(plan)) if plan.arm[t] == PAIRED and K in (int(plan.first[t]), int(plan.second[t]))]
     partner = [int(plan.second[t] if plan.first[t] == K else plan.first[t]) for t in rows]
     residual = [
@@ -165,7 +167,9 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
         found = ranked(result)
         truth = stretch_of(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
         covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
-        linked.append(place_added(result, anchors_of(result), scale_from(result, anchors_of(result))).linking[K:])
+        trials = TrialsByItem.of(result)
+        anchors = anchors_of(trials)
+        linked.append(place_added(trials, anchors, scale_from(trials, anchors)).linking[K:])
     assert 0.9 <= np.mean(covered) <= 1.0
     assert np.min(linked) > 0
 
@@ -197,12 +201,12 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
     second = add_agents(plan, MORE_AGENTS)
     third = add_calls(second, MORE_AGENTS, calls=100)
     for later, earlier in ((second, plan), (third, second)):
-        was = before_last_extension(answers(later)).plan
+        was = after_steps(later, len(extensions_of(later).steps) - 1)
         assert np.array_equal(was.item, earlier.item)
         assert was.agent_ids == earlier.agent_ids
         assert extensions_of(was) == replace(extensions_of(earlier), pool=extensions_of(was).pool)
         assert was.digest == earlier.digest
-    assert complete_part(answers(third)).plan.n_agents == K
+    assert complete_part(third).n_agents == K
 
 
 def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for() -> None:
@@ -231,7 +235,7 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
         changed = np.where(new & with_a3 & (later.arm == PAIRED), mean - 0.2, mean)
         for answer, planted in ((mean, False), (changed, True)):
             result = answer_with(later, answer)
-            facts = extension_facts(result, ranked(result))
+            facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
             assert facts is not None
             low = [move.agent for move in facts.moves if move.p is not None and move.p < 0.05]
             found += planted and "a3" in low
@@ -246,7 +250,7 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
     result = answers(later)
     result = answer_with(later, result.answer + lax)
-    facts = extension_facts(result, ranked(result))
+    facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
     assert facts is not None
     assert facts.level == pytest.approx(0.15, abs=0.06)
     assert any("the model that is served may have changed" in line for line in extension_words(facts))
@@ -313,7 +317,7 @@ def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> No
     lost = of_agent & ~new
     lost[np.flatnonzero(lost)[0]] = False
     result = answer_with(later, answers(later).answer, missing=lost)
-    assert np.isnan(anchors_of(result).covariance.error[0])
+    assert np.isnan(anchors_of(TrialsByItem.of(result)).covariance.error[0])
     assert ranked(result).n_trials[0] == (of_agent & new).sum()
 
 
@@ -338,8 +342,7 @@ def searched(within: float | None, *, calls: int = 120, rounds: int = 2) -> tupl
 
 def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep_the_scale() -> None:
     result, found = searched(0.02)
-    before = abilities_of(complete_part(result))
-    assert before is not None
+    before = anchors_of(TrialsByItem.of(result))
     np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
     assert found.n_trials[[0, 1, K + 2]].min() > 2 * found.n_trials[2:K].max()
     joined = (K, K + 1, K + 2)

@@ -28,14 +28,16 @@ from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
 from youden.errors import PlanError, RunFolderError
-from youden.nouns import FOLLOW_UP, CallFacts, Pool, Target, Trials, Verdicts
+from youden.nouns import FOLLOW_UP, CallFacts, Plan, Pool, Target, Trials, Verdicts
 from youden.protocol.blocks import without_follow_ups
+from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import with_more
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
 from youden.run import fitting
 from youden.run.pipeline import fit_run, summarise
 from youden.run.ranking import rank
+from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 
 duckdb = pytest.importorskip("duckdb")
@@ -153,6 +155,60 @@ def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
         run = written(Path(place, "r"), pool, result)
         fit_run(run, target=target)
         same_as_at_once(run, result, target=target, groups={agent.id: agent.group for agent in pool.agents})
+
+
+def extended(seed: int) -> tuple[Pool, Verdicts]:
+    """Agents join, everybody is asked more, items join, and two agents are asked more."""
+    whole = make_pool(8, 12)
+    pools = {
+        (K, J): replace(whole, agents=whole.agents[:K], items=whole.items[:J], texts=whole.texts[:K, :J])
+        for K, J in ((6, 9), (8, 9), (8, 12))
+    }
+    plan = add_agents(make_plan(pools[6, 9], percent=60, n_independent=60, seed=seed), pools[8, 9], calls=90)
+    plan = add_items(add_calls(plan, pools[8, 9], calls=40), whole, calls=60)
+    plan = add_calls(plan, whole, calls=40, focus=(1, 7))
+    return whole, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
+
+
+def searched(seed: int) -> tuple[Pool, Verdicts]:
+    """The best of eight agents is looked for."""
+    pool = make_pool(8, 20)
+    plan = make_plan(pool, design="adaptive", percent=50, n_independent=40, seed=seed, options={"top": 2})
+
+    def ask(plan: Plan) -> Verdicts:
+        drawn = np.random.default_rng(seed).random((pool.n_items, 8, 8))
+        level = 0.4 + 0.03 * (plan.first + plan.second)
+        return answer_with(plan, (drawn[plan.item, plan.first, plan.second] < level).astype(np.float64))
+
+    return pool, run_rounds(plan, pool, ask)
+
+
+def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
+    """Three judges, each of whom misses some trials."""
+    pool, result = extended(seed)
+    rng = np.random.default_rng(seed)
+    votes = np.clip(result.answer + rng.normal(0, 0.2, (3, len(result))), 0, 1)
+    votes[rng.random(votes.shape) < 0.01] = np.nan
+    return pool, replace(result, votes=votes, judge={"name": "jury", "judges": ["a", "b", "c"]})
+
+
+@pytest.mark.parametrize("grown", [extended, searched, of_a_jury])
+@pytest.mark.parametrize("target", ["items-like-these", "these-items"])
+def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: Callable[[int], tuple[Pool, Verdicts]], target: Target
+) -> None:
+    pool, result = grown(3)
+    target = "items-and-judges" if grown is of_a_jury and target == "items-like-these" else target
+    expected = rank(result.plan, result, target=target).set_index("agent").sort_index()
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
+    monkeypatch.setattr(fitting, "says_moves", lambda *_: False)
+    monkeypatch.setattr(RunFolder, "read_verdicts", lambda *_: pytest.fail("all trials were read at once"))
+    run = written(tmp_path / "r", pool, result)
+    fit_run(run, target=target)
+    found = pd.read_csv(run.file("ranking.csv")).set_index("agent").sort_index()
+    numbers = [name for name in expected.columns if name not in ("group", "target")]
+    np.testing.assert_allclose(found[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from pools import make_pool
@@ -13,7 +11,6 @@ from youden.errors import StatisticsError
 from youden.nouns import Plan
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
-from youden.stats.base.clusters import covariance_over_cells, covariance_over_clusters
 from youden.stats.trials.trial_errors import ItemContributions, item_contributions, paired_difference, variance_left
 
 
@@ -151,22 +148,3 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
         paired_difference(found(0.0, 0.1, 0.2), 0, 1)
     with pytest.raises(StatisticsError, match="difference-agent"):
         paired_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
-
-
-@given(seed=st.integers(0, 2**32 - 1), n_agents=st.integers(3, 7), n_items=st.integers(2, 9))
-def test_cells_alone_give_the_covariance_of_whole_matrices(seed: int, n_agents: int, n_items: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(3 * n_agents, 60))
-    first = rng.integers(0, n_agents, n, dtype=np.int32)
-    second = (first + rng.integers(1, n_agents, n, dtype=np.int32)) % np.int32(n_agents)
-    columns = {"first": first, "second": second, "item": rng.integers(0, n_items, n, dtype=np.int32)}
-    weights = {"first_weight": rng.random(n) * (rng.random(n) < 0.9), "second_weight": rng.random(n)}
-    of = item_contributions(**columns, answer=rng.random(n), ability=rng.random(n_agents), **weights, n_items=n_items)
-    whole = of.matrices()
-    if ((whole.weight > 0).sum(axis=1) >= 2).sum() < 2:
-        return
-    size = rng.random(n_agents) + 0.1
-    found = covariance_over_cells(of.cells, of.by_item, of.weight, size=size)
-    dense = covariance_over_clusters(whole.by_item, whole.weight, size=size)
-    np.testing.assert_allclose(found.covariance, dense.covariance, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(found.freedom, dense.freedom)

@@ -17,6 +17,7 @@ from youden.nouns import Plan
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.stats.additive.clipped_linear import ClippedLinear, item_covariance
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters, same_value, unseen_square
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
@@ -54,19 +55,14 @@ def over_items(plan: Plan, answer: Floats) -> CentredCovariance:
     return covariance_over_clusters(of.by_item, of.weight)
 
 
-def on_these_items(plan: Plan, answer: Floats, *, n_items: int | None = None) -> CentredCovariance:
-    ones = np.ones(len(plan))
-    return covariance_on_these_items(
-        plan.first,
-        plan.second,
-        plan.item,
-        plan.slot,
-        answer,
-        ability=means(plan, answer),
-        first_weight=ones,
-        second_weight=ones,
-        n_items=n_items or plan.n_items,
-    )
+def on_these_items(plan: Plan, answer: Floats, *, n_items: int | None = None, n_blocks: int = 1) -> CentredCovariance:
+    """From so many blocks of items."""
+    J = n_items or plan.n_items
+    rows = [np.flatnonzero(np.isin(plan.item, items)) for items in np.array_split(np.arange(J), n_blocks)]
+    blocks = [
+        PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J, rows=of) for of in rows
+    ]
+    return covariance_on_these_items(lambda: blocks, ability=means(plan, answer), n_items=J)
 
 
 def dense_answers(K: int, J: int, *, cell: float, pair: float, noise: float, seed: int) -> Floats:
@@ -214,20 +210,16 @@ def test_with_fewer_slots_than_shifts_and_nothing_of_items_the_plain_form_stands
 
 def test_trials_without_a_slot_are_refused() -> None:
     plan = cyclic(5, 6, 6)
-    none = np.full(len(plan), -1, dtype=np.int32)
-    ones = np.ones(len(plan))
+    block = PairBlock.of(plan.item, plan.first, plan.second, np.ones(len(plan)), n_items=6)
     with pytest.raises(StatisticsError, match="slot-missing"):
-        covariance_on_these_items(
-            plan.first,
-            plan.second,
-            plan.item,
-            none,
-            ones,
-            ability=np.ones(5),
-            first_weight=ones,
-            second_weight=ones,
-            n_items=6,
-        )
+        covariance_on_these_items(lambda: [block], ability=np.ones(5), n_items=6)
+
+
+def test_blocks_of_items_add_up_to_the_covariance_of_all() -> None:
+    plan = cyclic(7, 12, 40)
+    answer = np.random.default_rng(0).random(len(plan))
+    whole, parts = (on_these_items(plan, answer, n_blocks=n) for n in (1, 5))
+    np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-12, atol=1e-16)
 
 
 @pytest.mark.parametrize("n_slots", [12, 48])
@@ -374,46 +366,3 @@ def test_the_benchmark_of_uncertainty_runs(tmp_path: Path) -> None:
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["intervals"]["kind, simulated 8 × 12, 20 %"]["covered"] > 0.5
     assert all(0 <= row["covered"] <= 1 for row in found["nearly_alike"].values())
-
-
-def test_weights_count_for_the_finite_population_by_what_they_are_worth() -> None:
-    """Trials of unequal weight are fewer than they are: as many of equal weight as leave the same variance."""
-    K, J = 6, 8
-    plan = cyclic(K, J, 36)
-    answer = np.random.default_rng(0).random(len(plan))
-    errors = []
-    for few in (1.0, 6.0):
-        weight = np.where(plan.slot % 6 == 0, few, 1.0)
-        total = np.bincount(np.append(plan.first, plan.second), np.tile(weight * answer, 2), K)
-        ability = total / np.bincount(np.append(plan.first, plan.second), np.tile(weight, 2), K)
-        columns = (plan.first, plan.second, plan.item, plan.slot, answer)
-        one, thrice = (
-            covariance_on_these_items(
-                *columns, ability=ability, first_weight=times * weight, second_weight=times * weight, n_items=J
-            ).error
-            for times in (1.0, 3.0)
-        )
-        np.testing.assert_allclose(one, thrice)
-        errors.append(one.mean())
-    assert errors[1] > 1.5 * errors[0]
-
-
-def test_errors_that_fall_on_trials_of_great_weight_count_with_that_weight() -> None:
-    """Slots of weight 4 that are noisy or quiet, the others the other way round: as many errors, but not as heavy ones."""
-    K, J = 10, 40
-    plan = cyclic(K, J, 3 * J)
-    heavy = plan.slot % 4 == 0
-    weight = np.where(heavy, 4.0, 1.0)
-    agent, twice = np.append(plan.first, plan.second), np.tile(weight, 2)
-    drawn = np.random.default_rng(0).standard_normal(len(plan))
-    errors = []
-    for noisy in (heavy, ~heavy):
-        answer = drawn * np.where(noisy, 0.4, 0.1)
-        ability = np.bincount(agent, twice * np.tile(answer, 2), K) / np.bincount(agent, twice, K)
-        columns = (plan.first, plan.second, plan.item, plan.slot, answer)
-        found = covariance_on_these_items(
-            *columns, ability=ability, first_weight=weight, second_weight=weight, n_items=J
-        )
-        expected = np.sqrt(np.bincount(agent, twice**2 * np.tile(np.where(noisy, 0.4, 0.1) ** 2, 2), K))
-        errors.append(float(np.mean(found.error * np.bincount(agent, twice, K) / expected)))
-    assert max(errors) / min(errors) < 1.25, errors

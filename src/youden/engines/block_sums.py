@@ -1,22 +1,20 @@
-"""What a fit sums over blocks of items: scores, rates and counts as `tally` and `train_scores` give them, what is known of every
-two agents, and means of trials as `TrialMean` has them, with how sure they are on items like these.
+"""What a fit sums over blocks of items: scores, rates and counts as `tally` and `train_scores` give them, and what is known of
+every two agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from youden.engines.trial_blocks import ApartSums, RateBlock
+from youden.engines.trial_blocks import ApartSums, RateBlock, TrialsByItem
 from youden.nouns import Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores, Split
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
 from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import OwnRates, own_rates_of_sums
@@ -151,6 +149,14 @@ def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, spli
     )
 
 
+def symmetric_scores(trials: TrialsByItem) -> Scores:
+    """Training scores alone."""
+    made = _Scores(trials.plan, "symmetric")
+    for block in trials.blocks():
+        made.put(block, train_scores(block.clean, block.split, kind=made.kind))
+    return made.scores("train", less=trials.apart.clean_rate if trials.plan.independent == "pooled" else 0.0)
+
+
 def cells_of(rates: Rates, values: Floats | Ids) -> Floats:
     """Sums of a column, int or float[R], by agent, on either side, and item: float[K, B]."""
     size = rates.n_agents * rates.n_items
@@ -176,51 +182,8 @@ class _Scores:
         return Scores.of_cells(cells, role=role, kind=self.kind, agent_ids=self.of.agent_ids, item_ids=self.of.item_ids)
 
 
-class Means(NamedTuple):
-    """ability: float[K]; covariance: of the θ_i − θ̄; n_trials: float[K]; fpr: the pooled rate; enough: whether 3 agents were
-    asked on 2 items, without which the covariance is NaN."""
-
-    ability: Floats
-    covariance: CentredCovariance
-    n_trials: Floats
-    fpr: float
-    enough: bool
-
-
-def means(found: Iterable[RateBlock], of: Tallied) -> Means:
-    """Mean answers less the rate of false positives, with the covariance of `trial_covariance` over items."""
-    n = len(of.n)
-    mean = np.divide(of.total, of.n, out=np.full(n, np.nan), where=of.n > 0)
-    own = rates_of_agents(of.apart)
-    n_items = of.linked.sum(axis=1)
-    enough = int((n_items >= 2).sum()) >= 3
-    covariance = CentredCovariance(np.full((n, n), np.nan), np.full(n, np.nan))
-    if enough:
-        whole = np.maximum(of.n, np.finfo(np.float64).tiny)
-        covariance = covariance_of_blocks(
-            _contributions(found, mean, whole),
-            n_clusters=n_items,
-            share_squares=of.squares / whole**2,
-            size=np.where(of.n > 0, 1 / whole, 1.0),
-        )
-    covariance = CentredCovariance(covariance.covariance + own.covariance, covariance.freedom)
-    return Means(mean - own.rate, covariance, of.n, own.pooled, enough)
-
-
 def rates_of_agents(apart: ApartSums) -> OwnRates:
     """Each agent's own rate of false positives, or the pooled one."""
     return own_rates_of_sums(
         apart.n, apart.total, n_trials=apart.n_trials, sum_all=apart.total_all, squares=apart.squares
     )
-
-
-def _contributions(found: Iterable[RateBlock], mean: Floats, whole: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """U and p of `item_contributions`, block by block."""
-    K = int((~np.isnan(mean)).sum())
-    effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
-    for block in found:
-        rates, times = block.rates, cells_of(block.rates, block.rates.n_paired)
-        residual = np.nan_to_num(rates.tpr) - effect[rates.first] - effect[rates.second]
-        of_item = np.bincount(rates.item, residual * rates.n_paired, rates.n_items)
-        residual -= (of_item / np.maximum(times.sum(axis=0) / 2, 1))[rates.item]
-        yield cells_of(rates, residual * rates.n_paired) / whole[:, None], times / whole[:, None]

@@ -1,7 +1,8 @@
 """A run's trials in blocks of items: its rows are read once, in their order, and written down by items beside the run.
 
-A fit then reads them block by block, as often as it needs to: a block holds all that the scores of its items need, and memory
-holds one block. What is counted over all rows in whatever order (calls, false positives, slots) is counted on the way.
+A fit then reads them block by block, as often as it needs to: a block holds all that its items need, and memory holds one
+block. What is counted over all rows in whatever order (false positives, slots, rounds) is counted on the way. Answers in memory
+are read the same way, and written nowhere.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from errno import ENOSPC
-from itertools import pairwise
+from itertools import count, pairwise, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +19,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.atomic import workplace
+from youden.data.folder.table_columns import vote_column
 from youden.errors import RunFolderError
-from youden.nouns import FOLLOW_UP, INDEPENDENT, MISSING_REASONS, PAIRED, PROBE, Plan, Rates, Split, Trials, Verdicts
+from youden.nouns import (
+    FOLLOW_UP,
+    INDEPENDENT,
+    MISSING_REASONS,
+    PAIRED,
+    PLAN,
+    PROBE,
+    Plan,
+    Rates,
+    Split,
+    Trials,
+    Verdicts,
+)
 from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import tally
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.trials.false_positives import YesCounts
 
 Columns = dict[str, NDArray[Any]]
@@ -34,7 +49,8 @@ CELLS_AT_ONCE, TRIALS_AT_ONCE = 500_000, 2_000_000
 _SHELVES = 200
 """Files of either arm: each holds the trials of some items that follow each other."""
 _NOT_ASKED = MISSING_REASONS.index("not_asked")
-_ROW = np.dtype([("item", "i4"), ("first", "i4"), ("second", "i4"), ("other", "i4"), ("answer", "f8")])
+_TRIAL = [("item", "i4"), ("first", "i4"), ("second", "i4"), ("answer", "f8")]
+_APART = np.dtype([*_TRIAL, ("other_item", "i4")])
 
 
 class RateBlock(NamedTuple):
@@ -49,6 +65,50 @@ class RateBlock(NamedTuple):
     @property
     def items(self) -> slice:
         return slice(self.start, self.start + self.rates.n_items)
+
+
+class ItemBlock(NamedTuple):
+    """Answered paired trials that may be learned from on the items from `start` on, which are numbered from 0; no follow-ups.
+
+    item, first, second, slot, step, role: int[T], as `Trials` has them; tells_first, tells_second: bool[T], whether a trial
+    counts for that agent; answer: float[T]; votes: float[T, M], of the judges of a jury, M = 0 of another judge.
+    """
+
+    start: int
+    n_items: int
+    item: Ids
+    first: Ids
+    second: Ids
+    slot: Ids
+    step: Ids
+    role: Ids
+    tells_first: Bools
+    tells_second: Bools
+    answer: Floats
+    votes: Floats
+
+    def where(self, rows: Bools) -> ItemBlock:
+        """Some of its trials: bool[T]."""
+        return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[2:]})
+
+    def cut(self, n: int) -> Iterator[ItemBlock]:
+        """In so many blocks of fewer items."""
+        for items in np.array_split(np.arange(self.n_items), min(n, self.n_items)):
+            part = self.where((self.item >= items[0]) & (self.item <= items[-1]))
+            start = int(items[0])
+            yield part._replace(start=self.start + start, n_items=len(items), item=part.item - np.int32(start))
+
+    def pairs(self, *, less: float = 0.0, slots: bool = False, told: bool = False) -> PairBlock:
+        """As answers `less` a rate. slots: their levels are slots; told: a trial counts for those alone that it tells of."""
+        block = PairBlock.of(
+            self.item,
+            self.first,
+            self.second,
+            self.answer - less,
+            n_items=self.n_items,
+            slot=self.slot if slots else None,
+        )
+        return block._replace(first_weight=self.tells_first, second_weight=self.tells_second) if told else block
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,27 +136,53 @@ class ApartSums:
 
 
 class TrialsByItem:
-    """A run's trials, read once. calls, yeses: over all rows; apart: of the independent arm. slots: int64[K] each, an agent's
-    paired trials in slots that hold an answer, and those of them that are answered; None where one has no slot. asked_more:
-    whether suspected pairs were."""
+    """A run's trials, read once. yeses: over all rows; apart: of the independent arm. slots: int64[K] each, an agent's paired
+    trials in slots that hold an answer, and those of them that are answered; None where one has no slot. asked_more: whether
+    suspected pairs were. n_asked: int64[R], paired trials in slots by the step that asked them; told: float[R, K], what these
+    count for agents together; n_last: trials of the last extension; n_paired: paired ones but follow-ups.
 
-    def __init__(self, rows: Rows, plan: Plan, place: Path, *, calls: CallCounts) -> None:
-        self.plan, self._place, self.calls, self.yeses = plan, place, calls, YesCounts(plan.n_agents)
-        self._step = max(1, -(-plan.n_items // _SHELVES))
+    rows: each time it is called, all of them; place: a folder for them, None for memory; calls: what counts them, too; votes:
+    whether those of a jury are kept.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        plan: Plan,
+        place: Path | None,
+        *,
+        calls: CallCounts | None = None,
+        votes: bool = False,
+    ) -> None:
+        self.plan, self.yeses, self.n_votes = plan, YesCounts(plan.n_agents), 0
+        self._rows, self._place, self._kept = rows, place, dict[str, list[NDArray[Any]]]()
+        n_shelves = _SHELVES if place else -(-plan.n_agents * plan.n_items // CELLS_AT_ONCE)
+        self._step = max(1, -(-plan.n_items // n_shelves))
         self._repeated = self.asked_more = False
+        self.n_asked, self.told, self.n_last = np.zeros(0, dtype=np.int64), np.zeros((0, plan.n_agents)), 0
+        self.n_paired = 0
+        self._grew = plan.rounds is not None or plan.extensions is not None
         K, apart = plan.n_agents, _ApartCounter(plan)
         slots, in_slots = np.zeros((2, 0), dtype=np.int64), True
         asked, answered = np.zeros((2, K), dtype=np.int64)
         for some in rows():
-            calls.add(some)
+            if calls is not None:
+                calls.add(some)
+            if votes:
+                self.n_votes = len(votes_of(some))
+            if plan.extensions is not None:
+                self.n_last += int((some["step"] == len(plan.extensions.steps)).sum())
             more, paired = some["role"] == FOLLOW_UP, some["arm"] == PAIRED
             if more.any():
                 self.asked_more, paired = True, paired & ~more
                 self._shelve("more", some, more)
+            self.n_paired += int(paired.sum())
             known = paired & (some["missing"] == 0)
             self._repeated |= "first_repeat" in some or bool((some["replicate"][paired] > 0).any())
             self._shelve("paired", some, paired)
             self._count_apart(some, apart)
+            if plan.rounds is not None:
+                self._count_steps(some, paired & (some["slot"] >= 0))
             in_slots &= not (some["slot"][paired] < 0).any()
             if in_slots:
                 slots = _counted(slots, some["slot"][paired], some["slot"][known])
@@ -107,36 +193,73 @@ class TrialsByItem:
             for some in rows():
                 paired = (some["arm"] == PAIRED) & (some["role"] != FOLLOW_UP)
                 asked -= _of_agents(some, paired & np.isin(some["slot"], unbegun), K)
-        if calls.unsettled:
+        if calls is not None and calls.unsettled:
             for some in rows():
                 calls.settle(some)
         self.apart = apart.sums
         self.slots = (asked, answered) if in_slots and slots.any() else None
 
+    @classmethod
+    def of(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
+        """Of answers in memory."""
+        columns = result.plan.trials.columns() | {name: getattr(result, name) for name in ("answer", "hard", "missing")}
+        if votes and result.votes is not None:
+            columns |= {vote_column(number).name: vote for number, vote in enumerate(result.votes, 1)}
+        return cls(lambda: [columns], result.plan, None, votes=votes)
+
+    def part(self, plan: Plan, kept: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
+        """Some of its rows, whose plan is `plan`; in the same place."""
+        place = None
+        if self._place is not None:
+            place = self._place / f"part-{len(list(self._place.glob('part-*')))}"
+            place.mkdir()
+        return TrialsByItem(lambda: (SomeRows(some, kept(some)) for some in self._rows()), plan, place)
+
+    def answers(self) -> Iterator[ItemBlock]:
+        """Answers block by block, in the order of items."""
+        for start, stop in self._spans(("paired",)):
+            of = self._read("paired", start, stop)
+            train = self.plan.split.train[:, start:stop]
+            used = ~np.isnan(of["answer"]) & train[of["first"], of["item"]] & train[of["second"], of["item"]]
+            n = int(used.sum())
+            columns: Columns = {
+                "step": np.zeros(n, dtype=np.int32),
+                "role": np.full(n, PLAN, dtype=np.int8),
+                "votes": np.empty((n, 0)),
+            }
+            columns |= dict.fromkeys(("tells_first", "tells_second"), np.ones(n, dtype=np.bool_))
+            columns |= {name: column[used] for name, column in of.items()}
+            yield ItemBlock(start, stop - start, **columns)
+
     def blocks(self, *, with_more: bool = False) -> Iterator[RateBlock]:
         """Rates as `tally` has them, without `detail`, block by block, in the order of items. with_more: with the follow-ups,
         which are left out otherwise."""
-        J = self.plan.n_items
         arms = ("paired", *(("apart",) if self.plan.independent == "twin" else ()), *(("more",) if with_more else ()))
+        for start, stop in self._spans(arms):
+            yield self._block(start, stop, arms)
+
+    def _spans(self, arms: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """The first and the last item of each block, which is not in it."""
+        J = self.plan.n_items
         start, filled = 0, 0.0
         for at in range(0, J, self._step):
             items = min(self._step, J - at)
             n = sum(self._n_on(arm, at) for arm in arms)
             more = max(self.plan.n_agents * items / CELLS_AT_ONCE, n / TRIALS_AT_ONCE)
             if filled and filled + more > 1:
-                yield self._block(start, at, arms)
+                yield start, at
                 start, filled = at, 0.0
             filled += more
-        yield self._block(start, J, arms)
+        yield start, J
 
     def _block(self, start: int, stop: int, arms: Sequence[str]) -> RateBlock:
         split, items, of = self.plan.split, slice(start, stop), {arm: self._read(arm, start, stop) for arm in arms}
         apart, paired = of.pop("apart", None), of["paired"]
         if "more" in of:
-            paired = {name: np.append(column, of["more"][name]) for name, column in paired.items()}
+            paired = {name: np.concatenate([column, of["more"][name]]) for name, column in paired.items()}
         rates = clean = self._rates(paired, apart, items, repeated=self._repeated or "more" in of)
         if apart is not None and split.n_holdout:
-            kept = clean_independent(split, apart["first"], apart["item"] + start, apart["second"], apart["other"])
+            kept = clean_independent(split, apart["first"], apart["item"] + start, apart["second"], apart["other_item"])
             clean = self._rates(paired, {name: column[kept] for name, column in apart.items()}, items, repeated=True)
         here = replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
         return RateBlock(start, rates, clean, here)
@@ -181,33 +304,69 @@ class TrialsByItem:
         if self.plan.independent == "twin":
             self._shelve("apart", some, independent & ~probe)
 
+    def _count_steps(self, some: Mapping[str, NDArray[Any]], chosen: Bools) -> None:
+        K, step = self.plan.n_agents, some["step"][chosen].astype(np.int64)
+        more = int(step.max(initial=-1)) + 1 - len(self.n_asked)
+        if more > 0:
+            self.n_asked = np.append(self.n_asked, np.zeros(more, dtype=np.int64))
+            self.told = np.vstack([self.told, np.zeros((more, K))])
+        size = len(self.n_asked)
+        self.n_asked += np.bincount(step, minlength=size)
+        for side in ("first", "second"):
+            counts = np.bincount(step * K + some[side][chosen], some[f"weight_{side}"][chosen], size * K)
+            self.told += counts.reshape(size, K)
+
+    def _row(self, arm: str) -> np.dtype[Any]:
+        """What is kept of a trial: of a plan that grew also what for, of a jury its votes."""
+        if arm == "apart":
+            return _APART
+        grew = [("step", "i4"), ("role", "i1"), ("tells_first", "?"), ("tells_second", "?")] if self._grew else []
+        return np.dtype([*_TRIAL, ("slot", "i4"), *grew, *([("votes", "f8", (self.n_votes,))] if self.n_votes else [])])
+
     def _shelve(self, arm: str, some: Mapping[str, NDArray[Any]], chosen: Bools) -> None:
         rows = np.flatnonzero(chosen)
         shelf = some["item"][rows] // self._step
         order = np.argsort(shelf, kind="stable")
         rows, shelf = rows[order], shelf[order]
-        made = np.empty(len(rows), dtype=_ROW)
-        for name in ("item", "first", "second"):
-            made[name] = some[name][rows]
-        made["other"] = some["other_item"][rows]
-        made["answer"] = np.where(some["missing"][rows] == 0, some["answer"][rows], np.nan)
+        made = np.empty(len(rows), dtype=self._row(arm))
+        for name in made.dtype.names or ():
+            made[name] = self._column(some, name)[rows]
         cuts = np.flatnonzero(np.diff(shelf, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(cuts):
-            with self._shelf(arm, int(shelf[start]) * self._step).open("ab") as file:
-                made[start:stop].tofile(file)
+            self._keep(f"{arm}-{int(shelf[start]) * self._step}", made[start:stop])
 
-    def _shelf(self, arm: str, item: int) -> Path:
-        return self._place / f"{arm}-{item}"
+    def _column(self, some: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+        if name == "answer":
+            return np.where(some["missing"] == 0, some["answer"], np.nan)
+        if name == "votes":
+            return np.stack(votes_of(some), axis=1)
+        if name.startswith("tells_"):
+            return np.asarray(some[name.replace("tells", "weight")] > 0)
+        return some[name]
+
+    def _keep(self, shelf: str, rows: NDArray[Any]) -> None:
+        if self._place is None:
+            self._kept.setdefault(shelf, []).append(rows)
+            return
+        with (self._place / shelf).open("ab") as file:
+            rows.tofile(file)
 
     def _n_on(self, arm: str, item: int) -> int:
-        shelf = self._shelf(arm, item)
-        return shelf.stat().st_size // _ROW.itemsize if shelf.exists() else 0
+        if self._place is None:
+            return sum(map(len, self._kept.get(f"{arm}-{item}", ())))
+        shelf = self._place / f"{arm}-{item}"
+        return shelf.stat().st_size // self._row(arm).itemsize if shelf.exists() else 0
 
     def _read(self, arm: str, start: int, stop: int) -> Columns:
-        shelves = (self._shelf(arm, item) for item in range(start, stop, self._step))
-        found = [np.fromfile(shelf, dtype=_ROW) for shelf in shelves if shelf.exists()]
-        rows = np.concatenate([np.empty(0, dtype=_ROW), *found])
-        columns = {name: np.ascontiguousarray(rows[name]) for name in _ROW.names or ()}
+        found, row = [np.empty(0, dtype=self._row(arm))], self._row(arm)
+        for item in range(start, stop, self._step):
+            name = f"{arm}-{item}"
+            if self._place is None:
+                found += self._kept.get(name, ())
+            elif (self._place / name).exists():
+                found.append(np.fromfile(self._place / name, dtype=row))
+        rows = np.concatenate(found)
+        columns = {name: np.ascontiguousarray(rows[name]) for name in row.names or ()}
         columns["item"] -= np.int32(start)
         return columns
 
@@ -249,15 +408,38 @@ def _of_agents(some: Mapping[str, NDArray[Any]], chosen: Bools, n_agents: int) -
     return np.bincount(sides, minlength=n_agents)
 
 
+def votes_of(some: Mapping[str, NDArray[Any]]) -> list[Floats]:
+    """What each judge of a jury answered; of another judge none."""
+    names = (vote_column(number).name for number in count(1))
+    return [some[name] for name in takewhile(some.__contains__, names)]
+
+
+class SomeRows(dict[str, NDArray[Any]]):
+    """Some rows of columns, each taken when first asked for. own: columns of these rows in place of theirs."""
+
+    def __init__(self, of: Mapping[str, NDArray[Any]], rows: Bools | slice, **own: NDArray[Any]) -> None:
+        super().__init__(own)
+        self._of, self._rows = of, rows
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self._of
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        self[name] = self._of[name][self._rows]
+        return self[name]
+
+
 @contextmanager
-def trials_by_item(rows: Rows, plan: Plan, beside: Path, *, calls: CallCounts) -> Iterator[TrialsByItem]:
+def trials_by_item(
+    rows: Rows, plan: Plan, beside: Path, *, calls: CallCounts, votes: bool = False
+) -> Iterator[TrialsByItem]:
     """The trials of a run, in a folder of their own inside `beside` that is taken away at the end.
 
     Raises: RunFolderError [engine-full] where the disk is full; nothing of the run has changed then.
     """
     try:
         with workplace(beside) as place:
-            yield TrialsByItem(rows, plan, place, calls=calls)
+            yield TrialsByItem(rows, plan, place, calls=calls, votes=votes)
     except OSError as error:
         if error.errno not in (None, ENOSPC):  # numpy names none
             raise

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +26,19 @@ def first_in_slots(plan: Plan) -> bool:
     return bool((plan.slot[(plan.trials.step == 0) & (plan.arm == PAIRED)] >= 0).any())
 
 
-def complete_part(result: Verdicts) -> Verdicts:
-    """The answers that rank the first plan's agents whatever was asked since: those in complete slots, on all items.
+def complete_part(plan: Plan) -> Plan:
+    """The plan, without its trials, of `in_complete_part`: it was never extended, but may have more items than the first one."""
+    anchors = extensions_of(plan).anchors
+    return replace(_on_fewer(plan, anchors, plan.n_items), trials=Trials.concat([]), extensions=None)
 
-    The plan they are to was never extended, but may have more items than the first one. Independent answers count where neither
-    agent joined later.
+
+def in_complete_part(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
+    """Which trials rank the first plan's agents whatever was asked since: those in complete slots, on all items.
+
+    Independent ones count where neither agent joined later.
     """
-    plan, extensions = result.plan, extensions_of(result.plan)
-    old = (plan.first < extensions.anchors) & (plan.second < extensions.anchors)
-    rows = old & (plan.role != PLACING)
-    part = replace(_on_fewer(plan, extensions.anchors, plan.n_items), trials=plan.trials.take(rows), extensions=None)
-    return answers_to(part, result, rows)
-
-
-def before_last_extension(result: Verdicts) -> Verdicts:
-    """The answers as they were before the plan was extended last."""
-    earlier = after_steps(result.plan, len(extensions_of(result.plan).steps) - 1)
-    return answers_to(earlier, result, np.arange(len(result.plan)) < len(earlier))
+    old = (columns["first"] < anchors) & (columns["second"] < anchors)
+    return np.asarray(old & (columns["role"] != PLACING))
 
 
 def after_steps(plan: Plan, n: int) -> Plan:

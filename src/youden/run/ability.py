@@ -1,7 +1,5 @@
 """An estimate of abilities with its errors, and the table of places that follows.
 
-How sure abilities from trials are: over more items of this kind, or against all answers on these items.
-
 What every estimator gives: abilities of a plan's agents, and how sure their distances from the average agent are.
 
 Abilities of a plan's agents as means of its answered trials, less the rate of false positives.
@@ -20,22 +18,17 @@ from youden.errors import StatisticsError
 from youden.nouns import FOLLOW_UP, INDEPENDENT, PAIRED, PROBE, Plan, Target, Verdicts
 from youden.nouns.cells import CellIndex
 from youden.nouns.facts import ChoiceFacts
-from youden.nouns.pool import Bools, Floats, Ids
-from youden.stats.base.clusters import CentredCovariance, covariance_over_cells
+from youden.nouns.pool import Floats, Ids
+from youden.stats.additive.trial_fit import PairBlock, TrialFit
+from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.estimator import check_level, uneven_columns
 from youden.stats.trials.choice import Choice, choice
 from youden.stats.trials.comparisons import Differences, differences, places_at_once
-from youden.stats.trials.false_positives import own_rates
-from youden.stats.trials.trial_errors import covariance_on_these_items, item_contributions
+from youden.stats.trials.false_positives import OwnRates, own_rates
+from youden.stats.trials.trial_errors import TrialMeans, nothing_known, trial_means
 
 if TYPE_CHECKING:
     import pandas as pd
-
-METHODS: dict[Target, str] = {
-    "items-like-these": "residuals by item, shrunk variances, Student t",
-    "these-items": "residuals by slot less what balance averages out, shrunk variances, Student t, finite population",
-}
-METHODS["items-and-judges"] = METHODS["items-like-these"]
 
 
 class ByItem(NamedTuple):
@@ -45,85 +38,32 @@ class ByItem(NamedTuple):
     contribution: Floats
     share: Floats
 
-    def matrices(self, n_agents: int, n_items: int) -> ItemMatrices:
-        """Of so many agents and items, which may be more: 0 where unseen."""
-        cells = CellIndex(self.cells.agent, self.cells.item, n_agents, n_items)
-        return ItemMatrices(cells.matrix(self.contribution, empty=0.0), cells.matrix(self.share, empty=0.0))
+    def matrices(self, items: slice, n_agents: int) -> ItemMatrices:
+        """Of some items and so many agents, which may be more: 0 where unseen."""
+        rows = slice(*np.searchsorted(self.cells.item, [items.start, items.stop]))
+        at = CellIndex(
+            self.cells.agent[rows], self.cells.item[rows] - np.int32(items.start), n_agents, items.stop - items.start
+        )
+        return ItemMatrices(*(at.matrix(column[rows], empty=0.0) for column in (self.contribution, self.share)))
+
+    @classmethod
+    def of(cls, found: TrialFit | TrialMeans) -> ByItem:
+        """Of an agent's own trials, as if the others were known."""
+        parts, start = [], 0
+        for move in found.moves():
+            cells = CellIndex.of(move.weight > 0)
+            at = cells.agent, cells.item
+            parts.append((cells.agent, cells.item + np.int32(start), move.alone[at], move.weight[at]))
+            start += move.weight.shape[1]
+        agent, item, alone, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return cls(CellIndex(agent, item, len(found.weight), start), alone, weight / found.weight[agent])
 
 
 class ItemMatrices(NamedTuple):
-    """`ByItem` of every cell: float[K, J] each."""
+    """`ByItem` of every cell of some items: float[K, B] each."""
 
     contribution: Floats
     share: Floats
-
-
-class TrialCovariance(NamedTuple):
-    """covariance: NaN where there is none; by_item: for items like these only; method: how it was made, or why not."""
-
-    covariance: CentredCovariance
-    by_item: ByItem | None
-    method: str
-
-
-def trial_covariance(
-    first: Ids,
-    second: Ids,
-    item: Ids,
-    slot: Ids,
-    answer: Floats,
-    *,
-    ability: Floats,
-    weight: Floats,
-    n_items: int,
-    target: Target,
-) -> TrialCovariance:
-    """Of abilities that are weighted means of trials in slots; weight: float[T] > 0.
-
-    Over items, by `covariance_over_cells` of `item_contributions`; on these items, by `covariance_on_these_items`. NaN where
-    a trial has no slot, and where fewer than 3 agents were asked in 2 clusters.
-    """
-    cluster, name = (slot, "slots") if target == "these-items" else (item, "items")
-    if (slot < 0).any():
-        return _none(len(ability), "there are trials without a slot")
-    if _asked_twice(first, second, cluster, n_agents=len(ability)).sum() < 3:
-        return _none(len(ability), f"fewer than 3 agents have trials in 2 {name}")
-    if target == "these-items":
-        found = covariance_on_these_items(
-            first,
-            second,
-            item,
-            slot,
-            answer,
-            ability=ability,
-            first_weight=weight,
-            second_weight=weight,
-            n_items=n_items,
-        )
-        return TrialCovariance(found, None, METHODS[target])
-    of = item_contributions(
-        first, second, item, answer, ability=ability, first_weight=weight, second_weight=weight, n_items=n_items
-    )
-    size = np.bincount(of.cells.agent, of.weight**2 / np.maximum(of.n_trials, 1), len(ability))
-    found = covariance_over_cells(of.cells, of.by_item, of.weight, size=np.where(size > 0, size, 1.0))
-    return TrialCovariance(found, ByItem(of.cells, of.by_item, of.weight), METHODS[target])
-
-
-def no_covariance(n_agents: int) -> CentredCovariance:
-    """Of agents about whom nothing says how sure they are."""
-    return CentredCovariance(np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan))
-
-
-def _none(n_agents: int, why: str) -> TrialCovariance:
-    return TrialCovariance(no_covariance(n_agents), None, f"none: {why}")
-
-
-def _asked_twice(first: Ids, second: Ids, cluster: Ids, *, n_agents: int) -> Bools:
-    """Which agents have trials in two clusters: bool[K]."""
-    _, at = np.unique(cluster, return_inverse=True)
-    seen = np.zeros((n_agents, int(at.max(initial=-1)) + 1), dtype=np.bool_)
-    seen[first, at] = seen[second, at] = True
-    return np.asarray(seen.sum(axis=1) >= 2)
 
 
 LEVEL = 0.95
@@ -159,7 +99,7 @@ class Abilities(NamedTuple):
 
     ability: float[K]; covariance: of the θ_i − θ̄; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the
     estimator's name; method: the interval's. target: what it speaks of. by_item: what items contribute, for items like
-    these; None of an extended run. search: what the plan looks for, None where it ranks everybody, or partners are weighted.
+    these, where it was asked for. search: what the plan looks for, None where it ranks everybody, or partners are weighted.
     """
 
     ability: Floats
@@ -191,7 +131,7 @@ class TrialMean:
     an agent's own rate with its error added, see `own_rates`. Where a plan holds cells out, trials that touch one in either arm
     are left out, under both rules.
 
-    target: what intervals are about, more items of this kind or these items alone; see `trial_covariance`.
+    target: what intervals are about, more items of this kind or these items alone; see `trial_means`.
 
     Learned: ability_, low_, high_: float[K] (the interval is for θ_i − θ̄, around θ_i); covariance_: CentredCovariance, of the
     θ_i − θ̄; error_: float[K], its standard errors; by_item_: what items contribute, None on these items; n_trials_: int32[K];
@@ -228,41 +168,53 @@ class TrialMean:
         used = paired & result.answered
         independent = allowed & (plan.arm == INDEPENDENT) & result.answered
         if not used.any():
-            raise StatisticsError(
-                f"Abilities need answered paired trials; of {int(paired.sum())} that may be learned from none was answered. "
-                "Run the judge, or look at why its answers are missing.",
-                slug="trial-none",
-            )
+            raise none_answered(int(paired.sum()))
         first, second, answer = plan.first[used], plan.second[used], result.answer[used]
-        agent = np.append(first, second)
-        n_trials = np.bincount(agent, minlength=plan.n_agents)
-        mean = np.full(plan.n_agents, np.nan)
-        np.divide(np.bincount(agent, np.tile(answer, 2), plan.n_agents), n_trials, out=mean, where=n_trials > 0)
-        found = trial_covariance(
-            first,
-            second,
-            plan.item[used],
-            plan.slot[used],
-            answer,
-            ability=mean,
-            weight=np.ones(len(answer)),
-            n_items=plan.n_items,
-            target=self.target,
-        )
+        slot, these = plan.slot[used], self.target == "these-items"
+        block = PairBlock.of(plan.item[used], first, second, answer, n_items=plan.n_items, slot=slot if these else None)
+        found = trial_means(lambda: [block], n_agents=plan.n_agents, n_items=plan.n_items, target=self.target)
+        if (slot < 0).any():
+            found = found._replace(
+                covariance=nothing_known(plan.n_agents), method="none: there are trials without a slot"
+            )
         self.n_independent_ = int(independent.sum())
-        self.fpr_ = float(result.answer[independent].mean()) if self.n_independent_ else 0.0
         own = own_rates(
             plan.first[independent], plan.second[independent], result.answer[independent], n_agents=plan.n_agents
         )
-        self.ability_ = mean - own.rate
-        self.covariance_ = CentredCovariance(found.covariance.covariance + own.covariance, found.covariance.freedom)
+        made = abilities_of_means(found, own, self.target, no_rate=not self.n_independent_, with_items=True)
+        self.ability_, self.covariance_, self.n_trials_ = made.ability, made.covariance, made.n_trials
         half = self.covariance_.half_width(self.level)
-        self.error_, self.by_item_ = self.covariance_.error, found.by_item
+        self.error_, self.by_item_ = self.covariance_.error, made.by_item
+        self.fpr_, self.method_ = made.fpr, made.method
         self.low_, self.high_ = self.ability_ - half, self.ability_ + half
-        self.n_trials_ = n_trials.astype(np.int32)
         self.n_missing_ = int(paired.sum() - used.sum())
-        self.method_ = found.method + ("" if self.n_independent_ else "; FPR taken as 0: no independent trial answered")
         return self
+
+
+def none_answered(n_paired: int) -> StatisticsError:
+    """What is raised where so many paired trials have no answer that may be learned from."""
+    return StatisticsError(
+        f"Abilities need answered paired trials; of {n_paired} that may be learned from none was answered. "
+        "Run the judge, or look at why its answers are missing.",
+        slug="trial-none",
+    )
+
+
+def abilities_of_means(
+    found: TrialMeans, own: OwnRates, target: Target, *, no_rate: bool, with_items: bool = False
+) -> Abilities:
+    """Means less each agent's rate of false positives. no_rate: whether no independent trial was answered; with_items: whether
+    `by_item` is made, for items like these."""
+    return Abilities(
+        found.ability - own.rate,
+        CentredCovariance(found.covariance.covariance + own.covariance, found.covariance.freedom),
+        found.weight.astype(np.int32),
+        own.pooled,
+        TRIALS,
+        found.method + ("; FPR taken as 0: no independent trial answered" if no_rate else ""),
+        target,
+        ByItem.of(found) if with_items and target != "these-items" else None,
+    )
 
 
 Groups = Mapping[str, str | None]

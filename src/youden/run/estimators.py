@@ -6,24 +6,36 @@ Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from youden.engines.block_sums import rates_of_agents, symmetric_scores
+from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.nouns import PAIRED, Plan, Rates, Scores, Split, Target, Verdicts
-from youden.nouns.cells import CellIndex
 from youden.nouns.pool import Bools, Positions
-from youden.protocol.blocks import after_steps, answers_to, complete_part, extensions_of, without_follow_ups
+from youden.protocol.blocks import complete_part, extensions_of, in_complete_part
 from youden.protocol.designs.adaptive import Adaptive, adaptive_of
-from youden.protocol.scores import pooled_fpr, tally, train_differences, train_scores
-from youden.run.ability import CELLS, FITTED, LEVEL, TRIALS, Abilities, ByItem, Look, Search, TrialMean
-from youden.run.extended import extended_abilities
+from youden.protocol.scores import pooled_fpr, train_differences, train_scores
+from youden.run.ability import (
+    CELLS,
+    FITTED,
+    LEVEL,
+    Abilities,
+    ByItem,
+    Look,
+    Search,
+    abilities_of_means,
+    none_answered,
+)
+from youden.run.extended import at_step, extended_abilities
 from youden.stats.additive.trial_fit import Blocks, PairBlock, TrialFit, trial_fit
 from youden.stats.trials.choice import comparable, luck, upper_ends, wanting
 from youden.stats.trials.comparisons import Differences, differences
+from youden.stats.trials.trial_errors import trial_means
 
 if TYPE_CHECKING:
     from youden.stats.additive.clipped_linear import ClippedLinear
@@ -93,7 +105,7 @@ def _of_fit(found: TrialFit, level: float, fpr: float, target: Target, *, with_i
         FITTED,
         method,
         target,
-        _by_item(found) if with_items and target == "items-like-these" else None,
+        ByItem.of(found) if with_items and target == "items-like-these" else None,
     )
 
 
@@ -130,12 +142,11 @@ def answers_of(rates: Rates, split: Split | None = None, *, drawn: bool | None =
     return blocks
 
 
-def _by_item(found: TrialFit) -> ByItem:
-    moves = list(found.moves())
-    alone, weight = (np.concatenate(table, axis=1) for table in ([m.alone for m in moves], [m.weight for m in moves]))
-    cells = CellIndex.of(weight > 0)
-    at = cells.agent, cells.item
-    return ByItem(cells, alone[at], weight[at] / found.weight[cells.agent])
+def answers_in_blocks(blocks: Callable[[], Iterable[RateBlock]], *, drawn: bool, less: float) -> Iterator[PairBlock]:
+    """What `answers_of` gives, block by block. less: the rate that is taken off where pairs have none of their own."""
+    for block in blocks():
+        for one in answers_of(block.clean, block.split, drawn=drawn)():
+            yield one._replace(value=one.value - less) if less else one
 
 
 def cell_abilities(
@@ -189,30 +200,71 @@ MOST_LOST = 0.05
 def abilities_of(
     result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None
 ) -> Abilities | None:
-    """Abilities from trials in slots; None where `fit_rates` ranks: dense and cell designs, gaps, a holdout, missing answers.
+    """`trial_abilities` of answers in memory."""
+    return trial_abilities(TrialsByItem.of(result), target=target, before=before)
 
-    before: the search as the look before found it, whose bounds need not be made again.
+
+def trial_abilities(
+    trials: TrialsByItem,
+    *,
+    target: Target = "items-like-these",
+    before: Search | None = None,
+    with_items: bool = False,
+) -> Abilities | None:
+    """Abilities from trials in slots; None where `fitted` ranks: dense and cell designs, gaps, a holdout, missing answers.
+
+    before: the search as the look before found it, whose bounds need not be made again. with_items: whether `by_item` is made.
     """
-    result = without_follow_ups(result)
-    if extensions_of(result.plan).steps:
-        return _searched_on(result, anchors_of(result, target=target))
-    if result.plan.design == Adaptive.name and (found := _searched(result, before, target=target)) is not None:
+    plan = trials.plan
+    if extensions_of(plan).steps:
+        return _searched_on(trials, anchors_of(trials, target=target))
+    if plan.design == Adaptive.name and (found := _searched(trials, before, target=target)) is not None:
         return found
-    if not balanced(result.plan):
+    if trials.slots is None or not plan.split.train.all() or not few_lost(*trials.slots):
         return None
-    if not _all_answered(result) and not few_lost(*_trials_of_agents(result)):
-        return None
-    means = TrialMean(target=target).fit(result.plan, result)
-    return Abilities(
-        means.ability_,
-        means.covariance_,
-        means.n_trials_,
-        means.fpr_,
-        TRIALS,
-        means.method_,
-        target,
-        means.by_item_,
+    if not trials.slots[1].any():
+        raise none_answered(trials.n_paired)
+    these = target == "these-items"
+    means = trial_means(
+        lambda: (block.pairs(slots=these) for block in trials.answers()),
+        n_agents=plan.n_agents,
+        n_items=plan.n_items,
+        target=target,
     )
+    own, no_rate = rates_of_agents(trials.apart), not trials.apart.n_trials
+    return abilities_of_means(means, own, target, no_rate=no_rate, with_items=with_items)
+
+
+def fitted(
+    trials: TrialsByItem,
+    *,
+    target: Target = "items-like-these",
+    with_items: bool = False,
+    n_first: int | None = None,
+) -> Fitted:
+    """Of trials, as `fitted_abilities`. Raises: as `ClippedLinear.fit`."""
+    from youden.stats.additive.clipped_linear import ClippedLinear
+
+    scores = symmetric_scores(trials)
+    model = ClippedLinear().fit(scores)
+    found = fitted_trials(trials, model, scores, target=target, with_items=with_items, n_first=n_first)
+    return Fitted(scores, model, found)
+
+
+def fitted_trials(
+    trials: TrialsByItem,
+    model: ClippedLinear,
+    scores: Scores,
+    *,
+    target: Target,
+    with_items: bool = False,
+    n_first: int | None = None,
+) -> Abilities:
+    """The same, where scores and what was fitted to them are known."""
+    of, rule = trials.apart, trials.plan.independent
+    less = of.clean_rate if rule == "pooled" else 0.0
+    answers = partial(answers_in_blocks, trials.blocks, drawn=rule == "twin", less=less)
+    return fitted_abilities(model, scores, answers, fpr=of.rate, target=target, with_items=with_items, n_first=n_first)
 
 
 def balanced(plan: Plan) -> bool:
@@ -235,21 +287,7 @@ def few_lost(asked: Positions, answered: Positions) -> bool:
     return bool((asked - answered <= MOST_LOST * asked).all())
 
 
-def _all_answered(result: Verdicts) -> bool:
-    return bool((result.answered | (result.plan.arm != PAIRED)).all())
-
-
-def _trials_of_agents(result: Verdicts) -> tuple[Positions, Positions]:
-    """Paired trials of each agent in slots that hold an answer, and those of them that are answered: int64[K] each."""
-    plan = result.plan
-    answered = (plan.arm == PAIRED) & result.answered
-    begun = np.isin(plan.slot, plan.slot[answered])
-    counts = (np.append(plan.first[rows], plan.second[rows]) for rows in ((plan.arm == PAIRED) & begun, answered))
-    in_slots, known = (np.bincount(agents, minlength=plan.n_agents) for agents in counts)
-    return in_slots, known
-
-
-def _searched(result: Verdicts, before: Search | None, *, target: Target) -> Abilities | None:
+def _searched(trials: TrialsByItem, before: Search | None, *, target: Target) -> Abilities | None:
     """Abilities of an adaptive plan, less the pooled FPR, by `trial_fit` with a level for each slot; None where it gives None.
 
     What a round asks tells contenders apart on the same item and partner. Against everybody else they are measured by slots
@@ -258,22 +296,21 @@ def _searched(result: Verdicts, before: Search | None, *, target: Target) -> Abi
     expected of it (`luck`) is taken off, but never so much that others are named. What is said of those named is by differences
     among them, which later rounds measure anew.
     """
-    plan, design = result.plan, adaptive_of(result.plan)
-    used = np.flatnonzero((plan.slot >= 0) & result.answered)
-    used = used[np.argsort(plan.item[used], kind="stable")]
-    rate = pooled_fpr(tally(result)) or 0.0
-    step, looks = plan.trials.step, [] if before is None else list(before.looks)
-    level = float(result.answer[used[step[used] == 0]].mean()) - rate
-    n_looks = int(step.max()) + 1
+    plan, design, rate = trials.plan, adaptive_of(trials.plan), trials.apart.rate or 0.0
+    looks = [] if before is None else list(before.looks)
+    pilot = np.zeros(2)
+    for block in trials.answers():
+        first = block.answer[(block.slot >= 0) & (block.step == 0)]
+        pilot += len(first), first.sum()
+    level, n_looks = float(pilot[1] / pilot[0]) - rate, len(trials.n_asked)
     for last in range(min(len(looks), n_looks - 1), n_looks):
-        blocks = partial(_by_slots, result, used[step[used] <= last], rate)
-        if (found := trial_fit(blocks, n_agents=plan.n_agents, n_items=plan.n_items)) is None:
+        found = trial_fit(partial(_by_slots, trials, last, rate), n_agents=plan.n_agents, n_items=plan.n_items)
+        if found is None:
             return None
         made = _of_fit(found, level, rate, target, with_items=True)
         told = differences(made.ability, made.covariance, level=LEVEL)
-        asked = (plan.slot >= 0) & (step <= last)
-        turn = plan.trials.told(asked & (step == last), plan.n_agents) > 0
-        come = min(1.0, int(asked.sum()) / design.budget(plan.split.train))
+        come = min(1.0, int(trials.n_asked[: last + 1].sum()) / design.budget(plan.split.train))
+        turn = trials.told[last] > 0
         looks[last:] = [_look(told, looks[:last], top=design.top, within=design.within, turn=turn, come=come)]
     search = Search(design.top, design.within, tuple(looks))
     lucky = LUCK * (looks[-1].carried - looks[-1].carried.mean())
@@ -287,24 +324,13 @@ def _searched(result: Verdicts, before: Search | None, *, target: Target) -> Abi
     )
 
 
-def _by_slots(result: Verdicts, used: Positions, rate: float) -> Iterator[PairBlock]:
-    """Answers of some trials, which are in the order of items, with a level for each slot."""
-    plan = result.plan
-    n_blocks = 1 + plan.n_agents * (int(plan.slot.max()) + 1) // _AT_ONCE
-    for items in np.array_split(np.arange(plan.n_items), n_blocks):
-        rows = used[slice(*np.searchsorted(plan.item[used], [items[0], items[-1] + 1]))]
-        yield PairBlock(
-            first=plan.first[rows],
-            second=plan.second[rows],
-            item=plan.item[rows] - np.int32(items[0]),
-            value=result.answer[rows] - rate,
-            weight=np.ones(len(rows)),
-            rate=np.zeros(len(rows)),
-            n_items=len(items),
-            level=np.unique(plan.slot[rows], return_inverse=True)[1].astype(np.int32),
-            first_weight=plan.trials.weight_first[rows] > 0,
-            second_weight=plan.trials.weight_second[rows] > 0,
-        )
+def _by_slots(trials: TrialsByItem, last: int, rate: float) -> Iterator[PairBlock]:
+    """Answers of the rounds until `last`, less a rate, with a level for each slot."""
+    for block in trials.answers():
+        part = block.where((block.slot >= 0) & (block.step <= last))
+        n_slots = len(np.unique(part.slot))
+        for few in part.cut(1 + trials.plan.n_agents * n_slots // _AT_ONCE):
+            yield few.pairs(less=rate, slots=True, told=True)
 
 
 def _look(
@@ -334,13 +360,13 @@ def _look(
     return Look(spent, share, next_share, lowest, luck(told, turn), carried)
 
 
-def _searched_on(result: Verdicts, anchors: Abilities) -> Abilities:
+def _searched_on(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Abilities of an extended run, with the looks of the search that its last steps are.
 
     Without a bound that is asked for there is one look, at the end; else one before the first step of the search, and one after
     each. Steps go on with a search as long as they look for as many.
     """
-    found, steps = extended_abilities(result, anchors), extensions_of(result.plan).steps
+    found, steps = extended_abilities(trials, anchors), extensions_of(trials.plan).steps
     if (top := steps[-1].top) is None:
         return found
     goals = [step.within for step in takewhile(lambda step: step.top == top and step.within, reversed(steps))]
@@ -348,8 +374,7 @@ def _searched_on(result: Verdicts, anchors: Abilities) -> Abilities:
     for within, n in zip((*goals[::-1], steps[-1].within), range(len(steps) - len(goals), len(steps) + 1), strict=True):
         one = found
         if n < len(steps):
-            plan = after_steps(result.plan, n)
-            one = anchors if n == 0 else extended_abilities(answers_to(plan, result, slice(len(plan))), anchors)
+            one = anchors if n == 0 else extended_abilities(at_step(trials, n), anchors)
         looks.append(first_look(one, top=top, within=within, before=looks))
     return found._replace(search=Search(top, steps[-1].within, tuple(looks)))
 
@@ -362,22 +387,26 @@ def first_look(found: Abilities, *, top: int, within: float | None, before: Sequ
 
 
 def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:
-    """Abilities of a plan in slots after a look. before: as `abilities_of`. Raises: as `fit_rates`."""
-    found = abilities_of(result, target=target, before=before)
-    return fit_rates(tally(result), result.plan.split, target=target).found if found is None else found
+    """Abilities of a plan in slots after a look. before: as `trial_abilities`. Raises: as `fitted`."""
+    trials = TrialsByItem.of(result)
+    return trial_abilities(trials, target=target, before=before) or fitted(trials, target=target).found
 
 
-def anchors_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
+def anchors_of(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
     """Abilities of the first plan's agents: from complete slots, or from the fit where cells rank.
 
     They are on the level of the first plan's items: items that joined later do not move it.
     """
-    part, n_items = complete_part(result), extensions_of(result.plan).items
-    found = abilities_of(part, target=target)
+    of = extensions_of(trials.plan)
+    part = trials.part(complete_part(trials.plan), lambda some: in_complete_part(some, of.anchors))
+    found = trial_abilities(part, target=target, with_items=True)
     if found is None:
-        return fit_rates(tally(part), part.plan.split, target=target, with_items=True, n_first=n_items).found
-    first_items = (part.plan.arm == PAIRED) & part.answered & (part.plan.item < n_items)
-    if part.plan.n_items == n_items or not first_items.any():
+        return fitted(part, target=target, with_items=True, n_first=of.items).found
+    if part.plan.n_items == of.items:
         return found
-    level = float(part.answer[first_items].mean()) - found.fpr
-    return found._replace(ability=found.ability + (level - float(np.nanmean(found.ability))))
+    n, total = 0, 0.0
+    for block in part.answers():
+        first = block.answer[block.start + block.item < of.items]
+        n, total = n + len(first), total + float(first.sum())
+    shift = total / n - found.fpr - float(np.nanmean(found.ability)) if n else 0.0
+    return found._replace(ability=found.ability + shift)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
-from youden.nouns import PAIRED, PLACING, PLAN, Plan, Verdicts
-from youden.nouns.pool import Bools, Floats, Ids, Positions
-from youden.protocol.blocks import extensions_of
+from youden.engines.trial_blocks import ItemBlock, TrialsByItem
+from youden.nouns import PAIRED, PLACING, PLAN, Verdicts
+from youden.nouns.pool import Bools, Floats, Positions
+from youden.protocol.blocks import after_steps, extensions_of
 from youden.run.ability import TRIALS, Abilities, ItemMatrices
-from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
-from youden.stats.trials.anchored import Placed, Scale, place, placed_by_item, scale_of, stretch_of
+from youden.stats.additive.trial_fit import Blocks, PairBlock
+from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_blocks
+from youden.stats.trials.anchored import (
+    AddedBlock,
+    AddedBlocks,
+    Placed,
+    Scale,
+    place,
+    placed_by_item,
+    scale_of,
+    stretch_of,
+)
 
 
-def extended_abilities(result: Verdicts, anchors: Abilities) -> Abilities:
+def extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """The first plan's agents are ranked as if nothing else had been asked.
 
     Agents that joined, and those that further calls were spent on, are placed on the scale of the first ones.
     """
-    plan, extensions = result.plan, extensions_of(result.plan)
-    scale = scale_from(result, anchors)
-    placed = place_added(result, anchors, scale)
+    plan, extensions = trials.plan, extensions_of(trials.plan)
+    scale = scale_from(trials, anchors)
+    placed = place_added(trials, anchors, scale)
     n_old, n_new = extensions.anchors, plan.n_agents - extensions.anchors
     stretch = stretch_of(n_old)
     known = ~np.isnan(anchors.ability + anchors.covariance.error)
@@ -35,16 +47,32 @@ def extended_abilities(result: Verdicts, anchors: Abilities) -> Abilities:
     ability = scale.centre + stretch * effect
     same = np.flatnonzero(now[:n_old] == 0)
     ability[same] = anchors.ability[same]
-    if anchors.by_item is not None:
-        old = anchors.by_item.matrices(plan.n_agents, plan.n_items)
-        by_item = _by_item(result, anchors.fpr, old, scale, placed, of_old=of_old, of_new=of_new)
-        found = _over_items(by_item, n, n_old)
+    if (of_anchors := anchors.by_item) is not None:
+        added = placed_by_item(
+            added_answers(trials, less=anchors.fpr),
+            placed,
+            scale=scale,
+            anchors=lambda items: of_anchors.matrices(items, n_old).contribution,
+        )
+        shares = np.nan_to_num(of_old)[:, None], np.nan_to_num(of_new)[:, None]
+
+        def moves(*, of_joined: bool) -> Iterator[ItemMatrices]:
+            """What items contribute, by the shares of an agent's trials in complete slots and beside them; of_joined: of agents
+            that joined alone, of the others what complete slots say."""
+            for items, contribution, share in added():
+                old = of_anchors.matrices(items, plan.n_agents)
+                both = [
+                    shares[0] * one + shares[1] * other for one, other in zip(old, (contribution, share), strict=True)
+                ]
+                if of_joined:
+                    for one, first in zip(both, old, strict=True):
+                        one[:n_old] = first[:n_old]
+                yield ItemMatrices(*both)
+
+        found = _over_items(partial(moves, of_joined=False), n, n_old)
         if len(same) < n_old:
-            joined = (np.arange(plan.n_agents) >= n_old)[:, None]
-            alone = ItemMatrices(*(np.where(joined, one, other) for one, other in zip(by_item, old, strict=True)))
-            found = _but_for(
-                _over_items(alone, np.append(before[:n_old], n[n_old:]), n_old), found, np.flatnonzero(now[:n_old])
-            )
+            alone = _over_items(partial(moves, of_joined=True), np.append(before[:n_old], n[n_old:]), n_old)
+            found = _but_for(alone, found, np.flatnonzero(now[:n_old]))
     else:
         found = _beside(anchors.covariance, placed, of_old, of_new, stretch=stretch)
     covariance, freedom = found.covariance.copy(), found.freedom.copy()
@@ -62,34 +90,18 @@ def extended_abilities(result: Verdicts, anchors: Abilities) -> Abilities:
     )
 
 
-def _by_item(
-    result: Verdicts,
-    fpr: float,
-    of_anchors: ItemMatrices,
-    scale: Scale,
-    placed: Placed,
-    *,
-    of_old: Floats,
-    of_new: Floats,
-) -> ItemMatrices:
-    """What items contribute to all agents, by the shares of an agent's trials in complete slots and beside them."""
-    beside = added_answers(result)
-    added = placed_by_item(
-        beside.item,
-        beside.agent,
-        beside.partner,
-        beside.answer - fpr,
-        effect=placed.effect,
-        scale=scale,
-        anchors=of_anchors.contribution[: len(scale.effect)],
+def _over_items(moves: Callable[[], Iterator[ItemMatrices]], n: Floats, n_old: int) -> CentredCovariance:
+    n_clusters, squares = np.zeros(len(n), dtype=np.int64), np.zeros(len(n))
+    for _, share in moves():
+        n_clusters += (share > 0).sum(axis=1)
+        squares += (share**2).sum(axis=1)
+    return covariance_of_blocks(
+        moves(),
+        n_clusters=n_clusters,
+        share_squares=squares,
+        size=1 / np.maximum(n, 1),
+        anchors=np.arange(len(n)) < n_old,
     )
-    shares = np.nan_to_num(of_old)[:, None], np.nan_to_num(of_new)[:, None]
-    return ItemMatrices(*(shares[0] * one + shares[1] * other for one, other in zip(of_anchors, added, strict=True)))
-
-
-def _over_items(by_item: ItemMatrices, n: Floats, n_old: int) -> CentredCovariance:
-    anchors = np.arange(len(n)) < n_old
-    return covariance_over_clusters(*by_item, size=1 / np.maximum(n, 1), anchors=anchors)
 
 
 def _but_for(one: CentredCovariance, other: CentredCovariance, agents: Positions) -> CentredCovariance:
@@ -124,70 +136,71 @@ def _padded(column: Floats, n: int) -> Floats:
     return padded
 
 
-def scale_from(result: Verdicts, anchors: Abilities, *, rows: Bools | None = None) -> Scale:
+def at_step(trials: TrialsByItem, n: int) -> TrialsByItem:
+    """The run as it was after its first `n` extensions."""
+    return trials.part(after_steps(trials.plan, n), lambda some: some["step"] <= n)
+
+
+Rows = Callable[[ItemBlock], Bools]
+"""Which trials of a block: bool[T]."""
+
+
+def scale_from(trials: TrialsByItem, anchors: Abilities, *, rows: Rows | None = None) -> Scale:
     """The anchors' scale from their own answers in complete slots, those among `rows`."""
-    plan = result.plan
-    own = learned_from(result, rows) & anchors_alone(plan)
     return scale_of(
-        plan.item[own],
-        plan.first[own],
-        plan.second[own],
-        plan.slot[own],
-        result.answer[own] - anchors.fpr,
+        answers_of_anchors(trials, less=anchors.fpr, rows=rows),
         ability=anchors.ability,
         error=anchors.covariance.error,
-        n_items=plan.n_items,
+        n_items=trials.plan.n_items,
     )
 
 
-def place_added(result: Verdicts, anchors: Abilities, scale: Scale, *, rows: Bools | None = None) -> Placed:
+def place_added(trials: TrialsByItem, anchors: Abilities, scale: Scale, *, rows: Rows | None = None) -> Placed:
     """Where answers outside complete slots, those among `rows`, put the agents that they count for."""
-    beside = added_answers(result, rows)
     return place(
-        beside.item,
-        beside.agent,
-        beside.partner,
-        beside.slot,
-        beside.answer - anchors.fpr,
+        added_answers(trials, less=anchors.fpr, rows=rows),
         scale=scale,
-        n_agents=result.plan.n_agents,
+        n_agents=trials.plan.n_agents,
         finite=anchors.ranking == TRIALS,
     )
 
 
-class AddedAnswers(NamedTuple):
-    """Answers outside complete slots, one row a trial and agent it counts for: int32[T], answers float[T]."""
+def answers_of_anchors(trials: TrialsByItem, *, less: float, rows: Rows | None = None) -> Blocks:
+    """Answers, `less` a rate, that compare two of the first plan's agents in complete slots, those among `rows`."""
+    n_old = extensions_of(trials.plan).anchors
 
-    item: Ids
-    agent: Ids
-    partner: Ids
-    slot: Ids
-    answer: Floats
+    def blocks() -> Iterator[PairBlock]:
+        for block in trials.answers():
+            own = (block.role == PLAN) & (block.first < n_old) & (block.second < n_old)
+            own = block.where(own if rows is None else own & rows(block))
+            yield own.pairs(less=less, slots=not (own.slot < 0).any())
 
-
-def added_answers(result: Verdicts, rows: Bools | None = None) -> AddedAnswers:
-    """Those among `rows`, each with an anchor as the partner."""
-    plan, n_old = result.plan, extensions_of(result.plan).anchors
-    beside, counts = learned_from(result, rows) & (plan.role == PLACING), plan.trials
-    one = beside & (counts.weight_first > 0) & (plan.second < n_old)
-    other = beside & (counts.weight_second > 0) & (plan.first < n_old)
-    return AddedAnswers(
-        np.append(plan.item[one], plan.item[other]),
-        np.append(plan.first[one], plan.second[other]),
-        np.append(plan.second[one], plan.first[other]),
-        np.append(plan.slot[one], plan.slot[other]),
-        np.append(result.answer[one], result.answer[other]),
-    )
+    return blocks
 
 
-def learned_from(result: Verdicts, rows: Bools | None = None) -> Bools:
+def added_answers(trials: TrialsByItem, *, less: float, rows: Rows | None = None) -> AddedBlocks:
+    """Answers, `less` a rate, outside complete slots, those among `rows`, each with an anchor as the partner."""
+    n_old = extensions_of(trials.plan).anchors
+
+    def blocks() -> Iterator[AddedBlock]:
+        for block in trials.answers():
+            beside = block.role == PLACING if rows is None else (block.role == PLACING) & rows(block)
+            one = beside & block.tells_first & (block.second < n_old)
+            other = beside & block.tells_second & (block.first < n_old)
+            yield AddedBlock(
+                np.append(block.item[one], block.item[other]),
+                np.append(block.first[one], block.second[other]),
+                np.append(block.second[one], block.first[other]),
+                np.append(block.slot[one], block.slot[other]),
+                np.append(block.answer[one], block.answer[other]) - less,
+                block.n_items,
+            )
+
+    return blocks
+
+
+def learned_from(result: Verdicts) -> Bools:
     """Which rows are answered paired trials that may be learned from: bool[N]."""
     plan, train = result.plan, result.plan.split.train
     usable = (plan.arm == PAIRED) & result.answered & train[plan.first, plan.item] & train[plan.second, plan.item]
-    return np.asarray(usable if rows is None else usable & rows)
-
-
-def anchors_alone(plan: Plan) -> Bools:
-    """Which rows compare two of the first plan's agents in complete slots: bool[N]."""
-    n_old = extensions_of(plan).anchors
-    return np.asarray((plan.role == PLAN) & (plan.first < n_old) & (plan.second < n_old))
+    return np.asarray(usable)

@@ -8,28 +8,31 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t as student
 
-from youden.nouns import AgentMove, ExtensionFacts, Verdicts
-from youden.nouns.pool import Floats, or_none
-from youden.protocol.blocks import before_last_extension, extensions_of
+from youden.engines.trial_blocks import ItemBlock, TrialsByItem
+from youden.nouns import AgentMove, ExtensionFacts
+from youden.nouns.pool import Bools, Floats, or_none
+from youden.protocol.blocks import extensions_of
 from youden.run.ability import Abilities
-from youden.run.estimators import abilities_of, anchors_of
-from youden.run.extended import added_answers, anchors_alone, learned_from, place_added, scale_from
+from youden.run.estimators import anchors_of, trial_abilities
+from youden.run.extended import added_answers, answers_of_anchors, at_step, place_added, scale_from
 from youden.stats.trials.anchored import drift_beside, drift_in_slots, stretch_of
 from youden.stats.trials.comparisons import holm, tied_places
 
 
-def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None:
-    """What the last step of the plan of `result` changed; None for a plan that never grew. after: abilities by all of it."""
-    plan, extensions = result.plan, extensions_of(result.plan)
-    if not extensions.steps:
+def extension_facts(trials: TrialsByItem, after: Abilities, *, answered_anew: bool) -> ExtensionFacts | None:
+    """What the last step of a plan changed; None for a plan that never grew. after: abilities by all of it; answered_anew:
+    whether its answers have no keys, so that none was kept from before."""
+    plan, extensions = trials.plan, extensions_of(trials.plan)
+    n_steps = len(extensions.steps)
+    if not n_steps:
         return None
-    last, earlier = extensions.steps[-1], before_last_extension(result)
-    before = abilities_of(earlier) or anchors_of(earlier)
-    found = _drift(result, earlier)
+    last, earlier = extensions.steps[-1], at_step(trials, n_steps - 1)
+    before = trial_abilities(earlier) or anchors_of(earlier)
+    found = _drift(trials, earlier)
     place_before, place_after = tied_places(before.ability), tied_places(after.ability)
     return ExtensionFacts(
         kind=last.kind,
-        n_calls=int((plan.trials.step == len(extensions.steps)).sum()),
+        n_calls=trials.n_last,
         joined=plan.agent_ids[earlier.plan.n_agents :],
         joined_items=plan.item_ids[earlier.plan.n_items :],
         moves=tuple(
@@ -47,7 +50,7 @@ def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None
         ),
         level=or_none(found.level),
         level_p=or_none(found.level_p),
-        answered_anew=result.key is None,
+        answered_anew=answered_anew,
     )
 
 
@@ -85,38 +88,33 @@ def _two_sided(change: Floats, variance: Floats) -> Floats:
     return p
 
 
-def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
-    plan, extensions = result.plan, extensions_of(result.plan)
-    new = plan.trials.step == len(extensions.steps)
-    # new answers are held against old ones on the same items
-    anchors = anchors_of(earlier, target="these-items")
-    scale = scale_from(result, anchors, rows=~new)
+def _drift(trials: TrialsByItem, earlier: TrialsByItem) -> _Drift:
+    extensions = extensions_of(trials.plan)
+    n_steps = len(extensions.steps)
+
+    def new(block: ItemBlock) -> Bools:
+        return np.asarray(block.step == n_steps)
+
+    def old(block: ItemBlock) -> Bools:
+        return np.asarray(block.step < n_steps)
+
     n_old, n_before = extensions.anchors, earlier.plan.n_agents
     drift, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)
     level, level_variance, level_slots = np.nan, np.nan, 0
     if extensions.steps[-1].kind == "repeats":  # other responses are no drift
         return _Drift(drift, variance, level, level_variance, level_slots)
-    now = place_added(result, anchors, scale, rows=new)
-    beside = added_answers(result, rows=new)
-    complete = learned_from(result, new) & anchors_alone(plan)
-    if complete.any():
-        found = drift_in_slots(
-            plan.item[complete],
-            plan.first[complete],
-            plan.second[complete],
-            plan.slot[complete],
-            result.answer[complete] - anchors.fpr,
-            scale=scale,
-        )
+    # new answers are held against old ones on the same items
+    anchors = anchors_of(earlier, target="these-items")
+    scale = scale_from(trials, anchors, rows=old)
+    now = place_added(trials, anchors, scale, rows=new)
+    found = drift_in_slots(answers_of_anchors(trials, less=anchors.fpr, rows=new), scale=scale)
+    if found is not None and extensions.steps[-1].kind == "calls":
+        level, level_variance, level_slots = found.level, found.level_variance, found.level_slots
+    if found is None:
+        found = drift_beside(added_answers(trials, less=anchors.fpr, rows=new), effect=now.effect, scale=scale)
+    if found is not None:
         drift[:n_old], variance[:n_old] = found.change, found.variance
-        if extensions.steps[-1].kind == "calls":
-            level, level_variance, level_slots = found.level, found.level_variance, found.level_slots
-    elif len(beside.item):
-        found = drift_beside(
-            beside.item, beside.agent, beside.partner, beside.answer - anchors.fpr, effect=now.effect, scale=scale
-        )
-        drift[:n_old], variance[:n_old] = found.change, found.variance
-    was = place_added(result, anchors, scale, rows=~new)
+    was = place_added(trials, anchors, scale, rows=old)
     effect = np.append(scale.effect, was.effect[n_old:n_before])
     known = np.append(scale.effect_variance, was.variance[n_old:n_before])
     placed = np.flatnonzero(now.n_trials[:n_before] > 0)

@@ -1,46 +1,38 @@
 """A run's folder fitted, block by block: every table that follows from its answers; and other tools' results as a fitted run.
 
-A run is summed once, in blocks of items, whatever its design, its size and its rounds. Rounds of a search, a run that was
-extended, and intervals for these items alone, which are told by slots, also take the columns of all its trials together.
+A run is summed in blocks of items, whatever its design, its size, its rounds, its extensions and its judges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_tables import TrialBlock, verdict_blocks
+from youden.data.folder.trial_tables import verdict_blocks
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.importers.pool_joiner import refuse_other, write_imported
-from youden.engines.block_sums import Tallied, means, paired_answers, tallied
-from youden.engines.trial_blocks import ApartSums, RateBlock, Rows, TrialsByItem, trials_by_item
-from youden.nouns import Finding, PartnerRules, Target, Verdicts
+from youden.engines.block_sums import tallied
+from youden.engines.trial_blocks import ApartSums, RateBlock, trials_by_item
+from youden.nouns import Finding, PartnerRules, Target
 from youden.nouns.facts import CallCounts
-from youden.protocol.blocks import extensions_of
-from youden.protocol.designs.adaptive import Adaptive
 from youden.protocol.scores import pooled_fpr
-from youden.run.ability import METHODS, TRIALS, Abilities
 from youden.run.analysis import Analysis, analyse, judged_parts, sign
-from youden.run.estimators import abilities_of, answers_of, few_lost, fitted_abilities
+from youden.run.estimators import answers_in_blocks, fitted_abilities, fitted_trials, trial_abilities
 from youden.run.extension import extension_facts
-from youden.run.over_judges import JUDGES, answers_for, over_judges
+from youden.run.over_judges import JUDGES, answers_for, over_judges, rows_for
 from youden.run.partner_rules import partner_rules
 from youden.run.ranking import warnings_of
-from youden.run.standings import AllAnswers
+from youden.run.standings import AllAnswers, answers_of_pairs
 from youden.run.what_moves import says_moves, write_moves
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.observed_cells import agent_components
-from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.partners import PairTotals
 from youden.text.sentences import counted
 
 TRIALS_WITH_RATES = 10_000_000
@@ -58,29 +50,20 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     run, K = folder.path.resolve().name, plan.n_agents
     parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
-    rows: Rows = partial(_again, parts)
-    result = None
-    if target == JUDGES:
-        result = answers_for(folder.read_verdicts(folder.read_plan()), target)
-        rows = partial(_rows_of, result, of.said.measured)
-    with trials_by_item(rows, plan, folder.path, calls=counts) as trials:
+    rows = rows_for(lambda: (part.again() for part in parts), target)
+    with trials_by_item(rows, plan, folder.path, calls=counts, votes=target == JUDGES) as trials:
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         model = ClippedLinear().fit(sums.symmetric)
-        if result is None and _need_all(trials, target):
-            result = folder.read_verdicts(folder.read_plan())
-        found, component = _by_trials(trials, sums, result, target), model.component_
+        found, component = trial_abilities(trials, target=target), model.component_
         if found is not None:
             component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
         else:
-            less = sums.apart.clean_rate if plan.independent == "pooled" else 0.0
-            answers = partial(_answers, trials.blocks, drawn=plan.independent == "twin", less=less)
-            found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=target)
-        found = over_judges(found, result)
-        more = PairTotals.of(_paired(partial(trials.blocks, with_more=True)), K) if trials.asked_more else None
+            found = fitted_trials(trials, model, sums.symmetric, target=target)
+        found = over_judges(found, trials)
         usd = nan if of.said.usd_tried is None else of.said.usd_tried
         tables = analyse(
             sums,
-            AllAnswers(partial(_paired, trials.blocks), sums.pairs.totals, more),
+            AllAnswers.of(trials, sums.pairs.totals),
             model,
             found,
             component=component,
@@ -89,13 +72,13 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
             warnings=warnings_of(of.said.warnings, trials.yeses.alarms(), plan, message=model.message_),
             rules=rules,
             groups=groups,
-            growth=None if result is None else extension_facts(result, found),
+            growth=extension_facts(trials, found, answered_anew="key" not in of.said.measured),
         )
         with folder.fitting() as fresh:
             if rates or len(of) < TRIALS_WITH_RATES:
                 fresh.write_rates_of_items(((block.start, block.rates) for block in trials.blocks()), plan)
             if says_moves(plan, len(of)):
-                write_moves(fresh, result or folder.read_verdicts(folder.read_plan()), run)
+                write_moves(fresh, answers_for(folder.read_verdicts(folder.read_plan()), target), run)
             signed = judged_parts(plan, of.said.judge, of.said.models, digest=of.said.plan_digest, n_trials=len(of))
             tables.write(fresh, sign(tables.facts, signed), run=run)
     return tables
@@ -108,12 +91,12 @@ def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> A
     # rates are less what they are less already: no arm is known
     sums = tallied(blocks, rates, ApartSums(np.zeros(K), np.zeros(K), 0, 0.0, 0.0, 0, 0.0), None)
     model = ClippedLinear().fit(sums.symmetric)
-    answers = partial(_answers, lambda: blocks, drawn=False, less=0.0)
+    answers = partial(answers_in_blocks, lambda: blocks, drawn=False, less=0.0)
     found = fitted_abilities(model, sums.symmetric, answers, fpr=pooled_fpr(rates), target=target)
     notes = [Finding("import", note) for note in folder.read_notes()]
     tables = analyse(
         sums,
-        AllAnswers(lambda: _paired(lambda: blocks), sums.pairs.totals),
+        AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
         model,
         found,
         component=model.component_,
@@ -127,51 +110,6 @@ def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> A
         fresh.write_rates(rates)
         tables.write(fresh, sign(tables.facts, {"imported_rates": rates.digest[:12]}), run=folder.path.resolve().name)
     return tables
-
-
-def _in_slots(trials: TrialsByItem) -> bool:
-    """Whether plain means rank, as `abilities_of` decides it of a plan that is neither searched nor extended."""
-    return bool(trials.plan.split.train.all()) and trials.slots is not None and few_lost(*trials.slots)
-
-
-def _need_all(trials: TrialsByItem, target: Target) -> bool:
-    """Whether blocks of items do not tell it all: rounds of a search, placed agents, slots."""
-    searched, extended = trials.plan.design == Adaptive.name, bool(extensions_of(trials.plan).steps)
-    return searched or extended or (target == "these-items" and _in_slots(trials))
-
-
-def _again(parts: Sequence[TrialBlock]) -> Iterator[TrialBlock]:
-    return (part.again() for part in parts)
-
-
-def _rows_of(result: Verdicts, measured: Iterable[str]) -> list[Mapping[str, NDArray[Any]]]:
-    """All rows at once, as `verdict_blocks` has them."""
-    names = ("answer", "hard", "missing", *measured)
-    return [result.plan.trials.columns() | {name: getattr(result, name) for name in names}]
-
-
-def _by_trials(trials: TrialsByItem, sums: Tallied, result: Verdicts | None, target: Target) -> Abilities | None:
-    """Abilities where trials in slots rank, as `abilities_of`; None where a fit does."""
-    if result is not None:
-        return abilities_of(result, target=target)
-    if not _in_slots(trials):
-        return None
-    of = means(trials.blocks(), sums)
-    method = METHODS[target] if of.enough else "none: fewer than 3 agents have trials in 2 items"
-    if not sums.apart.n_trials:
-        method += "; FPR taken as 0: no independent trial answered"
-    return Abilities(of.ability, of.covariance, of.n_trials.astype(np.int32), of.fpr, TRIALS, method, target)
-
-
-def _answers(blocks: Callable[[], Iterable[RateBlock]], *, drawn: bool, less: float) -> Iterator[PairBlock]:
-    """What `answers_of` gives, block by block. less: the rate that is taken off where pairs have none of their own."""
-    for block in blocks():
-        for one in answers_of(block.clean, block.split, drawn=drawn)():
-            yield one._replace(value=one.value - less) if less else one
-
-
-def _paired(blocks: Callable[[], Iterable[RateBlock]]) -> Iterator[PairBlock]:
-    return (paired_answers(block.rates, block.split) for block in blocks())
 
 
 JUDGED = ("plan.parquet", "verdicts.parquet")

@@ -5,18 +5,24 @@ The judges of a jury answered the same trials; so did those of several runs of o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from youden.engines.trial_blocks import Rows, SomeRows, TrialsByItem, votes_of
 from youden.errors import ConfigError
 from youden.nouns import FOLLOW_UP, MISSING_REASONS, PAIRED, PROBE, Finding, Target, Verdicts
-from youden.nouns.pool import Bools, Floats
+from youden.nouns.pool import Bools, Codes, Floats
 from youden.protocol.independent import same_trials
-from youden.run.ability import Abilities, trial_covariance
+from youden.run.ability import Abilities
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.judges.judge_spread import JudgeSpread, correlation, judge_spread, votes
+from youden.stats.judges.judge_spread import JudgeSpread, VoteSums, judge_spread, votes
+from youden.stats.trials.trial_errors import TrialMeans, trial_means
 
 JUDGES: Target = "items-and-judges"
 
@@ -36,23 +42,46 @@ def answers_for(result: Verdicts, target: Target) -> Verdicts:
 
 
 def _answered(result: Verdicts, answer: Floats) -> Verdicts:
-    none, reason = np.isnan(answer), np.maximum(result.missing, MISSING_REASONS.index("failed"))
+    own = _columns(answer, result.missing)
+    return replace(result, answer=own["answer"], hard=own["hard"], missing=own["missing"])
+
+
+def _columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
+    """missing: why there is no answer, of all judges together."""
+    none, reason = np.isnan(answer), np.maximum(missing, MISSING_REASONS.index("failed"))
     hard = np.where(none, np.nan, answer >= 0.5)
-    return replace(result, answer=answer, hard=hard, missing=np.where(none, reason, 0).astype(np.int8))
+    return {"answer": answer, "hard": hard, "missing": np.where(none, reason, 0).astype(np.int8)}
 
 
-def over_judges(found: Abilities, result: Verdicts | None) -> Abilities:
+def rows_for(rows: Rows, target: Target) -> Rows:
+    """`answers_for` of rows that are read some at a time."""
+
+    def averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
+        for some in rows():
+            told = votes_of(some)
+            own = _columns(np.mean(told, axis=0), some["missing"]) if told else {}
+            yield SomeRows(some, slice(None), **own)
+
+    return averaged if target == JUDGES else rows
+
+
+def over_judges(found: Abilities, trials: TrialsByItem) -> Abilities:
     """Abilities about judges like these, with what the judges differ in, in their error; about another target as they are.
 
-    Raises: StatisticsError [judges-few] where one judge answered.
+    trials: with the votes of a jury. Raises: StatisticsError [judges-few] where one judge answered.
     """
-    if found.target != JUDGES or result is None:
+    if found.target != JUDGES:
         return found
-    judges = judges_of(result)
-    spread = spread_of(judges, found.covariance)
+
+    def blocks() -> Iterator[Told]:
+        for block in trials.answers():
+            yield Told(block.pairs(), block.votes.T if trials.n_votes else block.answer[None])
+
+    plan = trials.plan
+    spread = _spread(blocks, found.covariance, n_agents=plan.n_agents, n_items=plan.n_items)
     return found._replace(
         covariance=spread.covariance,
-        method=f"{found.method}; with what {len(judges)} judges differ in, degrees of freedom by judges",
+        method=f"{found.method}; with what {len(spread.by_judge)} judges differ in, degrees of freedom by judges",
     )
 
 
@@ -63,7 +92,9 @@ def with_votes(result: Verdicts) -> Verdicts:
     told = result.votes[:, learned(result) & ~np.isnan(result.votes).any(axis=0)]
     if told.shape[1] < 2 or not told.std(axis=1).all():  # who always says the same has no vote to weigh
         return result
-    of, M = correlation(told), len(told)
+    sums, M = VoteSums(), len(told)
+    sums.add(told)
+    of = sums.correlation
     said = (
         f"The {M} judges of this jury are worth {votes(M, of):.1f} independent votes: their answers to the same comparisons "
         f"correlate by {of:.2f}."
@@ -106,34 +137,45 @@ def spread_of(results: Sequence[Verdicts], of_mean: CentredCovariance | None = N
         answers.append(np.where(at >= 0, other.answer[at], np.nan))
         rows &= ~np.isnan(answers[-1])
     plan = mine.plan
-    first, second, item = plan.first[rows], plan.second[rows], plan.item[rows]
-    K, told = plan.n_agents, np.stack(answers)[:, rows]
-    n = np.bincount(np.append(first, second), minlength=K)
-    if (n < 2).any():
+    told = np.stack(answers)
+    pairs = PairBlock.of(plan.item, plan.first, plan.second, told.mean(axis=0), n_items=plan.n_items, rows=rows)
+    return _spread(lambda: [Told(pairs, told[:, rows])], of_mean, n_agents=plan.n_agents, n_items=plan.n_items)
+
+
+class Told(NamedTuple):
+    """What judges said of the trials of a block: float[M, T], no NaN."""
+
+    pairs: PairBlock
+    votes: Floats
+
+
+def _spread(
+    blocks: Callable[[], Iterable[Told]], of_mean: CentredCovariance | None, *, n_agents: int, n_items: int
+) -> JudgeSpread:
+    """As `spread_of`, of all trials that judges answered, each time it is called."""
+    alike = VoteSums()
+    for block in blocks():
+        alike.add(block.votes)
+        M = len(block.votes)
+
+    def means(value: Callable[[Floats], Floats]) -> TrialMeans:
+        def told() -> Iterator[PairBlock]:
+            return (block.pairs._replace(value=value(block.votes)) for block in blocks())
+
+        return trial_means(told, n_agents=n_agents, n_items=n_items, target="items-like-these")
+
+    mean = means(lambda votes: np.asarray(votes.mean(axis=0)))
+    if (mean.weight < 2).any():
         raise ConfigError(
-            f"The judges answered {int(rows.sum())} trials in common, of which an agent has {int(n.min())}. Judge the whole plan "
-            "with each: youden rejudge RUN --judge OTHER.",
+            f"The judges answered {int(mean.weight.sum() / 2)} trials in common, of which an agent has "
+            f"{int(mean.weight.min())}. Judge the whole plan with each: youden rejudge RUN --judge OTHER.",
             slug="variance-other",
         )
-    by_judge = np.stack([np.bincount(np.append(first, second), np.tile(one, 2), K) / n for one in told])
+    gaps = [means(partial(_gap, judge=judge)) for judge in range(M)]
+    by_judge = np.stack([mean.ability + gap.ability for gap in gaps])
+    of_gaps = np.mean([np.diag(gap.covariance.covariance) for gap in gaps], axis=0) * M / max(M - 1, 1)
+    return judge_spread(by_judge, mean.covariance if of_mean is None else of_mean, of_gaps, alike.correlation)
 
-    def over_items(answer: Floats, ability: Floats) -> CentredCovariance:
-        return trial_covariance(
-            first,
-            second,
-            item,
-            np.maximum(plan.slot[rows], 0),
-            answer,
-            ability=ability,
-            weight=np.ones(len(answer)),
-            n_items=plan.n_items,
-            target="items-like-these",
-        ).covariance
 
-    of_mean = over_items(told.mean(axis=0), by_judge.mean(axis=0)) if of_mean is None else of_mean
-    M = len(told)
-    gaps = [
-        np.diag(over_items(one - told.mean(axis=0), own - by_judge.mean(axis=0)).covariance)
-        for one, own in zip(told, by_judge, strict=True)
-    ]
-    return judge_spread(by_judge, of_mean, np.mean(gaps, axis=0) * M / (M - 1), correlation(told))
+def _gap(votes: Floats, *, judge: int) -> Floats:
+    return np.asarray(votes[judge] - votes.mean(axis=0))

@@ -14,14 +14,12 @@ import numpy as np
 import pandas as pd
 
 from youden.data.folder.run_folder import RunFolder
+from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import INDEPENDENT, Finding, Plan, Rates, RunFacts, Target, Verdicts
 from youden.nouns.pool import Ids
-from youden.protocol.blocks import without_follow_ups
-from youden.protocol.scores import tally
 from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
-from youden.run.estimators import abilities_of, fit_rates
-from youden.run.extended import learned_from
-from youden.run.over_judges import answers_for, over_judges
+from youden.run.estimators import fit_rates, fitted, trial_abilities
+from youden.run.over_judges import JUDGES, answers_for, over_judges
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
 from youden.stats.additive.observed_cells import agent_components, disconnected
 from youden.stats.trials.comparisons import Differences
@@ -57,17 +55,16 @@ def rank(
     >>> len(table), [*table.columns[:5]]
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
-    result = answers_for(result, target)
-    answers, result = AllAnswers.of(result), without_follow_ups(result)
-    found, component, message = _ranked(result, target)
+    trials = _trials_of(result, target)
+    found, component, message = _ranked(trials, target)
     apart = told_apart(found, component=component)
-    made = standings_of(answers, found, plan.agent_ids, component=component)
+    made = standings_of(AllAnswers.of(trials), found, plan.agent_ids, component=component)
     table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
     table = with_standings(table, made, plan.agent_ids)
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
     table.attrs["choice"] = choice_of(found, plan.agent_ids, apart=apart)
     table.attrs["warnings"] = [
-        *ranking_warnings(result, message=message),
+        *warnings_of(result.warnings, trials.yeses.alarms(), plan, message=message),
         *standing_findings({one.name: one.facts for one in made}),
     ]
     return table
@@ -102,8 +99,7 @@ def read_run(path: str | PathLike[str]) -> Run:
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
-    result = answers_for(without_follow_ups(result), target)
-    found, component, _ = _ranked(result, target)
+    found, component, _ = _ranked(_trials_of(result, target), target)
     return told_apart(found, component=component)
 
 
@@ -113,32 +109,31 @@ def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
     return told_apart(found, component=model.component_)
 
 
-def _ranked(result: Verdicts, target: Target) -> tuple[Abilities, Ids, str]:
+def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
+    return TrialsByItem.of(answers_for(result, target), votes=target == JUDGES)
+
+
+def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
     """Abilities, the components of their agents, and what is wrong with these."""
-    found = abilities_of(result, target=target)
+    found = trial_abilities(trials, target=target)
     if found is not None:
-        component = components_of(result)
-        return over_judges(found, result), component, disconnected(component)
-    _, model, found = fit_rates(tally(result), result.plan.split, target=target)
-    return over_judges(found, result), model.component_, model.message_
+        component = components_of(trials)
+        return over_judges(found, trials), component, disconnected(component)
+    _, model, found = fitted(trials, target=target)
+    return over_judges(found, trials), model.component_, model.message_
 
 
-def components_of(result: Verdicts) -> Ids:
+def components_of(trials: TrialsByItem) -> Ids:
     """Which agents the answered trials link: int32[K], as `agent_components`."""
-    plan, used = result.plan, learned_from(result)
-    seen = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
-    seen[plan.first[used], plan.item[used]] = True
-    seen[plan.second[used], plan.item[used]] = True
-    return agent_components(*np.nonzero(seen), n_agents=plan.n_agents, n_items=plan.n_items)
-
-
-def ranking_warnings(result: Verdicts, *, message: str) -> list[Finding]:
-    """What a reader of the ranking has to know. message: of the components, or of the fit; empty where all is well."""
-    return warnings_of(result.warnings, alarms_of(result), result.plan, message=message)
+    seen = np.zeros((trials.plan.n_agents, trials.plan.n_items), dtype=np.bool_)
+    for block in trials.answers():
+        seen[block.first, block.start + block.item] = seen[block.second, block.start + block.item] = True
+    return agent_components(*np.nonzero(seen), n_agents=seen.shape[0], n_items=seen.shape[1])
 
 
 def warnings_of(warnings: Sequence[Finding], alarms: Sequence[Alarm], plan: Plan, *, message: str) -> list[Finding]:
-    """As `ranking_warnings`, from the judge's own warnings and the alarms."""
+    """What a reader of the ranking has to know: the judge's own warnings, the alarms, and the message of the components, or of
+    the fit, which is empty where all is well."""
     found = [*warnings, *(_alarm(alarm, plan) for alarm in alarms)]
     return [*found, Finding("fit", message)] if message else found
 

@@ -8,13 +8,15 @@ further trials behind a plan's own, which no ranking but the links reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from youden.engines.block_sums import paired_answers
+from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.errors import StatisticsError
 from youden.nouns import (
     FOLLOW_UP,
@@ -36,7 +38,7 @@ from youden.protocol.independent import with_more
 from youden.protocol.scores import tally
 from youden.run.ability import Abilities, ranking_table, told_apart
 from youden.run.partner_rules import family_labels
-from youden.stats.additive.trial_fit import Blocks
+from youden.stats.additive.trial_fit import Blocks, PairBlock
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.partners import (
     Linked,
@@ -147,14 +149,18 @@ class AllAnswers(NamedTuple):
     more: PairTotals | None = None
 
     @classmethod
-    def of(cls, result: Verdicts) -> AllAnswers:
-        """Of answers in memory."""
-        split, K = result.plan.split, result.plan.n_agents
-        block = paired_answers(tally(without_follow_ups(result)), split)
-        more = None
-        if result.plan.n_follow_ups:
-            more = PairTotals.of([paired_answers(tally(result), split)], K)
-        return cls(lambda: [block], PairTotals.of([block], K), more)
+    def of(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> AllAnswers:
+        """Of a run's trials. totals: their sums, where they are known."""
+        blocks, K = partial(answers_of_pairs, trials.blocks), trials.plan.n_agents
+        more = partial(answers_of_pairs, partial(trials.blocks, with_more=True))
+        return cls(
+            blocks, totals or PairTotals.of(blocks(), K), PairTotals.of(more(), K) if trials.asked_more else None
+        )
+
+
+def answers_of_pairs(blocks: Callable[[], Iterable[RateBlock]]) -> Iterator[PairBlock]:
+    """`paired_answers` of each block."""
+    return (paired_answers(block.rates, block.split) for block in blocks())
 
 
 def standings_of(

@@ -13,13 +13,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Pool, Progress, ScoreKind, Verdicts
 from youden.nouns.pool import Floats, or_none
 from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally, train_scores
-from youden.run.estimators import abilities_of, fit_rates
+from youden.run.estimators import abilities_of, fitted
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
@@ -286,7 +287,7 @@ def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
     if target == "row":
         nothing = np.full(plan.n_agents, np.nan)
         return Estimate(paired_mean_first(plan, result), nothing, nothing)
-    found = found or fit_rates(tally(result), plan.split).found
+    found = found or fitted(TrialsByItem.of(result)).found
     return Estimate(found.ability, found.low, found.high)
 
 

@@ -15,7 +15,7 @@ from pydantic import JsonValue, create_model
 
 from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
 from youden.data.folder.run_files import StrictFile, damaged
-from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS, vote_column
+from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS, VOTE, vote_column
 from youden.errors import RunFolderError
 from youden.nouns import (
     Finding,
@@ -272,7 +272,8 @@ class TrialBlock(dict[str, NDArray[Any]]):
         return self[name]
 
     def _read(self, name: str) -> NDArray[Any]:
-        (found,) = self._table.read([_COLUMNS[name]], _names(self._plan)).values()
+        column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
+        (found,) = self._table.read([column], _names(self._plan)).values()
         return found + 1 if name == "missing" else found
 
 

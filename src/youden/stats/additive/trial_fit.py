@@ -45,6 +45,25 @@ class PairBlock(NamedTuple):
     first_weight: Bools | bool = True
     second_weight: Bools | bool = True
 
+    @classmethod
+    def of(
+        cls,
+        item: Ids,
+        first: Ids,
+        second: Ids,
+        answer: Floats,
+        *,
+        n_items: int,
+        slot: Ids | None = None,
+        rows: Bools | Positions | slice = slice(None),
+    ) -> PairBlock:
+        """Single answers to some rows of trials; slot: what their levels are, not numbered yet."""
+        value = answer[rows]
+        level = None if slot is None else np.unique(slot[rows], return_inverse=True)[1].astype(np.int32)
+        return cls(
+            first[rows], second[rows], item[rows], value, np.ones(len(value)), np.zeros(len(value)), n_items, level
+        )
+
     @property
     def levels(self) -> Ids:
         """int[R]."""
@@ -136,15 +155,15 @@ class _Sums:
 def _sums(blocks: Iterable[PairBlock], K: int) -> _Sums:
     of = _Sums(np.zeros((K, K)), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, dtype=np.int64))
     for block in blocks:
-        A, S = _by_level(block, block.weight, K), _by_level(block, block.weight * block.value, K)
+        A, S = by_level(block, block.weight, K), by_level(block, block.weight * block.value, K)
         m = A.sum(axis=0) / 2
         mean = np.divide(S.sum(axis=0) / 2, m, out=np.zeros(len(m)), where=m > 0)
         pairs = np.bincount(block.first * np.int64(K) + block.second, block.weight, K * K).reshape(K, K)
         of.normal += pairs + pairs.T + np.diag(A.sum(axis=1)) - (A / np.maximum(m, np.finfo(np.float64).tiny)) @ A.T
         of.right += S.sum(axis=1) - A @ mean
-        by_item = A if block.level is None else _by_cell(block, block.weight, K)
+        by_item = A if block.level is None else by_cell(block, block.weight, K)
         of.weight += by_item.sum(axis=1)
-        of.squares += _by_cell(block, block.weight**2, K).sum(axis=1)
+        of.squares += by_cell(block, block.weight**2, K).sum(axis=1)
         of.squares_of_items += (by_item**2).sum(axis=1)
         of.n_clusters += (by_item > 0).sum(axis=1)
     return of
@@ -164,7 +183,7 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
     own = np.diag(inverse)
     for block in blocks():
         i, k, j, w = block.first, block.second, block.levels, block.weight
-        A = _by_level(block, w, K)
+        A = by_level(block, w, K)
         m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
         error = block.value - effect[i] - effect[k]
         level = np.bincount(j, w * error, len(m)) / m
@@ -178,8 +197,8 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
         if parts is not None:
             parts.add(block, error, free, K)
             parts.add_items(_of_items(block, level))
-        E = _by_cell(block, moving, K)
-        yield ItemMoves(of.shrink * (inverse @ E), E / of.whole[:, None], _by_cell(block, w, K))
+        E = by_cell(block, moving, K)
+        yield ItemMoves(of.shrink * (inverse @ E), E / of.whole[:, None], by_cell(block, w, K))
 
 
 class _Parts:
@@ -197,8 +216,8 @@ class _Parts:
 
     def add(self, block: PairBlock, error: Floats, free: Bools, K: int) -> None:
         kept = np.where(free & (np.abs(error) > NOTHING), error, 0.0)
-        n, squares = _by_cell(block, free.astype(np.float64), K), _by_cell(block, kept**2, K)
-        self._products += (_by_cell(block, kept, K) ** 2 - squares).sum(axis=1) / 2
+        n, squares = by_cell(block, free.astype(np.float64), K), by_cell(block, kept**2, K)
+        self._products += (by_cell(block, kept, K) ** 2 - squares).sum(axis=1) / 2
         self._n_products += (n * (n - 1)).sum(axis=1) / 2
         self._squares += squares.sum(axis=1)
         self._n += n.sum(axis=1)
@@ -222,13 +241,13 @@ class _Parts:
         return np.asarray(np.divide(kept, before, out=plain, where=before > 0))
 
 
-def _by_level(block: PairBlock, column: Floats, K: int) -> Floats:
+def by_level(block: PairBlock, column: Floats, K: int) -> Floats:
     """Sums over an agent's trials of a level, on either side: float[K, L]."""
     n = block.n_items if block.level is None else int(block.level.max(initial=-1)) + 1
     return _sums_at(block, block.levels, (column, column), K, n)
 
 
-def _by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
+def by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
     """Sums over the trials on an item that tell of an agent, on either side: float[K, B]."""
     columns = column * block.first_weight, column * block.second_weight
     return _sums_at(block, block.item, columns, K, block.n_items)

@@ -15,7 +15,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.cells import CellIndex
 from youden.nouns.pool import Bools, Floats, Positions, freeze
 from youden.stats.base.estimator import check_level
 
@@ -133,25 +132,6 @@ def covariance_over_clusters(
         share_squares=np.einsum("ij,ij->i", share, share),
         size=size,
         anchors=anchors,
-    )
-
-
-def covariance_over_cells(
-    cells: CellIndex, contribution: Floats, share: Floats, *, size: Floats | None = None
-) -> CentredCovariance:
-    """`covariance_over_clusters` where items are the clusters and most cells are 0. contribution, share: float[N] of the others.
-
-    Raises: StatisticsError [cluster-agents].
-    """
-
-    def of_agents(column: Floats | Bools) -> Floats:
-        return np.asarray(np.bincount(cells.agent, column, cells.n_agents), dtype=np.float64)
-
-    return covariance_of_blocks(
-        cells.blocks(contribution, share),
-        n_clusters=of_agents(share > 0).astype(np.int64),
-        share_squares=of_agents(share**2),
-        size=size,
     )
 
 

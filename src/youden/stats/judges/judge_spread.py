@@ -39,12 +39,34 @@ class JudgeSpread(NamedTuple):
         return np.asarray(stdtrit(M - 1, 0.975) * np.sqrt(np.maximum(own, pooled) * (1 + 1 / M)))
 
 
-def correlation(told: Floats) -> float:
-    """Mean correlation of two judges' answers: float[M, T] without NaN; 0 where one always says the same."""
-    if not told.std(axis=1).all():
-        return 0.0
-    alike: Floats = np.asarray(np.corrcoef(told), dtype=np.float64)
-    return float(alike[np.triu_indices(len(told), 1)].mean())
+class VoteSums:
+    """Answers of M judges to the same trials; blocks add up."""
+
+    def __init__(self) -> None:
+        self._base: Floats | None = None
+        self._n, self._total, self._products = 0, np.zeros(0), np.zeros(0)
+
+    def add(self, told: Floats) -> None:
+        """float[M, T] without NaN."""
+        if not told.size:
+            return
+        if self._base is None:  # what never varies stays exactly 0
+            M = len(told)
+            self._base, self._total, self._products = told[:, :1], np.zeros(M), np.zeros((M, M))
+        moved = told - self._base
+        self._n += told.shape[1]
+        self._total = self._total + moved.sum(axis=1)
+        self._products = self._products + moved @ moved.T
+
+    @property
+    def correlation(self) -> float:
+        """Mean correlation of two judges' answers; 0 where one always says the same, or there is no answer."""
+        mean = self._total / max(self._n, 1)
+        covariance = self._products / max(self._n, 1) - np.outer(mean, mean)
+        error = np.sqrt(np.diag(covariance))
+        if not (len(error) > 1 and error.all()):
+            return 0.0
+        return float((covariance / np.outer(error, error))[np.triu_indices(len(error), 1)].mean())
 
 
 def votes(n_judges: int, alike: float) -> float:

@@ -12,12 +12,14 @@ What is compared is a mean of new residuals with what was estimated before, both
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from youden.nouns.pool import Floats, Ids, freeze
+from youden.stats.additive.trial_fit import Blocks, by_level
 from youden.stats.base.estimator import check_trials
 
 _PRIOR_SLOTS = 6
@@ -51,11 +53,28 @@ class Scale:
         freeze([self.effect, self.effect_variance, self.level, self.level_variance, self.residual, self.share])
 
 
+class AddedBlock(NamedTuple):
+    """Answers outside complete slots on some items, one row a trial and agent it counts for: item, numbered from 0, agent,
+    partner (an anchor), slot, all of a slot in one block: int[T]; answer: float[T]."""
+
+    item: Ids
+    agent: Ids
+    partner: Ids
+    slot: Ids
+    answer: Floats
+    n_items: int
+
+
+AddedBlocks = Callable[[], Iterable[AddedBlock]]
+"""All of them, block by block in the order of items, each time it is called."""
+
+
 @dataclass(frozen=True, eq=False)
 class Placed:
     """effect: float[M], on the anchors' scale; variance: float[M], linking error included; linking: float[M], that part alone.
 
-    n_trials, n_slots: int32[M]. NaN where an agent has no trial; the variance also below 2 slots.
+    n_trials, n_slots: int32[M]; partners: float[M, K0], shares of the anchors in an agent's trials. NaN where an agent has no
+    trial; the variance also below 2 slots.
     """
 
     effect: Floats
@@ -63,43 +82,71 @@ class Placed:
     linking: Floats
     n_trials: Ids
     n_slots: Ids
+    partners: Floats
 
     def __post_init__(self) -> None:
-        freeze([self.effect, self.variance, self.linking, self.n_trials, self.n_slots])
+        freeze([self.effect, self.variance, self.linking, self.n_trials, self.n_slots, self.partners])
 
 
-def scale_of(
-    item: Ids, first: Ids, second: Ids, slot: Ids, answer: Floats, *, ability: Floats, error: Floats, n_items: int
-) -> Scale:
+class _OnItems(Protocol):
+    @property
+    def n_items(self) -> int: ...
+
+
+B = TypeVar("B", bound=_OnItems)
+
+
+def _with_items(blocks: Iterable[B]) -> Iterator[tuple[slice, B]]:
+    """Each block, and which items are its."""
+    start = 0
+    for block in blocks:
+        yield slice(start, start + block.n_items), block
+        start += block.n_items
+
+
+def scale_of(blocks: Blocks, *, ability: Floats, error: Floats, n_items: int) -> Scale:
     """The scale of anchors with abilities and standard errors float[K0], from their own trials.
 
     An ability is a mean over the other anchors, so its effect is (K0−1)/(K0−2)·(θ_i − θ̄). An item's level is the mean residual
     of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with variances by moments.
 
-    item, first, second, slot: int[T], slot −1 where there is none; answer: float[T], on the scale of abilities. An agent without
-    an ability has effect 0.
+    blocks: answers on the scale of abilities, in the order of items, each time it is called; their levels are slots, if any, all
+    of a slot in one block. An agent without an ability has effect 0.
     """
-    check_trials(item, first, second, slot, answer=answer)
-    centre, stretch = float(np.nanmean(ability)), stretch_of(len(ability))
+    centre, stretch, K = float(np.nanmean(ability)), stretch_of(len(ability)), len(ability)
     effect = np.nan_to_num((ability - centre) / stretch)
-    residual = answer - centre - effect[first] - effect[second]
-    n = np.bincount(item, minlength=n_items)
-    seen = n > 0
-    mean = np.divide(np.bincount(item, residual, n_items), n, out=np.zeros(n_items), where=seen)
-    freedom = len(answer) - int(seen.sum()) - len(ability)
-    noise = float(((residual - mean[item]) ** 2).sum()) / freedom if freedom > 0 else 0.0
+    n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
+    for items, block in _with_items(blocks()):
+        check_trials(block.item, block.first, block.second, answer=block.value)
+        residual = block.value - centre - effect[block.first] - effect[block.second]
+        n[items] = np.bincount(block.item, minlength=block.n_items)
+        mean[items] = np.bincount(block.item, residual, block.n_items) / np.maximum(n[items], 1)
+        squares += float(((residual - mean[items][block.item]) ** 2).sum())
+    seen, n_trials = n > 0, int(n.sum())
+    freedom = n_trials - int(seen.sum()) - K
+    noise = squares / freedom if freedom > 0 else 0.0
     between = max(0.0, float((mean[seen] ** 2 - noise / n[seen]).mean())) if freedom > 0 else 0.0
-    share = n / max(len(answer), 1)
+    share = n / max(n_trials, 1)
     trust = np.divide(between * n, between * n + noise, out=np.zeros(n_items), where=between * n + noise > 0)
-    beyond = residual - trust[item] * mean[item]
-    own = min(_cell_variance(first, second, slot, beyond, len(ability)), noise / 4)
-    centre_variance = (noise - 2 * own + 4 * own * float(_left_of_items(share))) / max(len(answer), 1)
+    product, n_products, pairs = 0.0, 0, np.zeros((3, K, K))
+    for items, block in _with_items(blocks()):
+        residual = block.value - centre - effect[block.first] - effect[block.second]
+        beyond = residual - (trust * mean)[items][block.item]
+        if block.level is not None:
+            twice = by_level(block, np.ones(len(beyond)), K) == 2
+            product += float((by_level(block, beyond, K) ** 2 - by_level(block, beyond**2, K))[twice].sum()) / 2
+            n_products += int(twice.sum())
+        pair = np.minimum(block.first, block.second).astype(np.int64) * K + np.maximum(block.first, block.second)
+        pairs += [np.bincount(pair, column, K * K).reshape(K, K) for column in (np.ones(len(pair)), beyond, beyond**2)]
+    # what an agent's two answers of a slot have in common
+    own = min(max(0.0, product / n_products), noise / 4) if n_products else 0.0
+    centre_variance = (noise - 2 * own + 4 * own * float(_left_of_items((share**2).sum(), n_items))) / max(n_trials, 1)
     return Scale(
         centre=centre,
         centre_variance=centre_variance,
         noise=noise,
         cell_variance=own,
-        pair_variance=_pair_variance(first, second, beyond, len(ability)),
+        pair_variance=_pair_variance(*pairs),
         effect=effect,
         effect_variance=(np.nan_to_num(error) / stretch) ** 2,
         level=trust * mean,
@@ -109,32 +156,21 @@ def scale_of(
     )
 
 
-def _cell_variance(first: Ids, second: Ids, slot: Ids, residual: Floats, n_agents: int) -> float:
-    """What an agent's two answers of a slot have in common: their mean product over agents and slots, at least 0."""
-    inside = slot >= 0
-    cell = np.tile(slot[inside], 2) * np.int64(n_agents) + np.append(first[inside], second[inside])
-    _, at, n = np.unique(cell, return_inverse=True, return_counts=True)
-    e = np.tile(residual[inside], 2)
-    product = (np.bincount(at, e) ** 2 - np.bincount(at, e**2)) / 2
-    return max(0.0, float(product[n == 2].mean())) if (n == 2).any() else 0.0
-
-
-def _left_of_items(share: Floats) -> Floats:
-    """Σ_j (w_j − 1/J)² / Σ_j w_j², how much of the items' own variance a mean over shares w of all J items keeps: float[...]."""
-    squares = (share**2).sum(axis=-1)
-    off = ((share - 1 / share.shape[-1]) ** 2).sum(axis=-1)
+def _left_of_items(squares: Floats, n_items: int) -> Floats:
+    """Σ_j (w_j − 1/J)² / Σ_j w_j², how much of the items' own variance a mean over shares w of all J items keeps, from Σ_j w_j²:
+    float[...]."""
+    off = np.maximum(squares - 1 / n_items, 0)
     return np.asarray(np.divide(off, squares, out=np.ones_like(squares), where=squares > 0), dtype=np.float64)
 
 
-def _pair_variance(first: Ids, second: Ids, residual: Floats, n_agents: int) -> float:
-    """By moments: of the mean residuals of unordered pairs, beyond what residuals within pairs vary by."""
-    pair = np.minimum(first, second).astype(np.int64) * n_agents + np.maximum(first, second)
-    _, at, n = np.unique(pair, return_inverse=True, return_counts=True)
-    mean = np.bincount(at, residual) / n
-    freedom = len(residual) - len(n)
+def _pair_variance(n: Floats, total: Floats, squares: Floats) -> float:
+    """By moments: of the mean residuals of unordered pairs, beyond what residuals within pairs vary by. float[K0, K0] each."""
+    met = n > 0
+    n, mean = n[met], total[met] / n[met]
+    freedom = n.sum() - len(n)
     if freedom < 1:
         return 0.0
-    noise = float(((residual - mean[at]) ** 2).sum()) / freedom
+    noise = float((squares[met] - n * mean**2).sum()) / freedom
     return max(0.0, float((mean**2 - noise / n).mean()))
 
 
@@ -143,9 +179,7 @@ def stretch_of(n_anchors: int) -> float:
     return (n_anchors - 2) / (n_anchors - 1)
 
 
-def place(
-    item: Ids, agent: Ids, partner: Ids, slot: Ids, answer: Floats, *, scale: Scale, n_agents: int, finite: bool = True
-) -> Placed:
+def place(blocks: AddedBlocks, *, scale: Scale, n_agents: int, finite: bool = True) -> Placed:
     """The mean of r = y − centre − effect_partner − level_item over each agent's trials, and its variance.
 
     E_si = sum of i's r − mean in slot s; u_i = S/(S−1)·ΣE²/n_i, shrunk as if the anchors' noise had been seen in 6 slots more;
@@ -154,79 +188,91 @@ def place(
     finite: whether the error is against these comparisons, all answered: then what an agent has of its own on an item is no error
     as far as it met all items alike; else against more of their kind, without 1 − n_i/(2JK0) too.
 
-    One row a trial and scored agent: item, agent (0 … n_agents − 1), partner (an anchor), slot: int[T]; answer: float[T].
-
-    Raises: StatisticsError [trial-columns], [trial-answer].
+    n_agents: M. Raises: StatisticsError [trial-columns], [trial-answer].
     """
-    check_trials(item, agent, partner, slot, answer=answer)
     n_items, n_anchors = len(scale.level), len(scale.effect)
-    residual = answer - scale.centre - scale.effect[partner] - scale.level[item]
-    n = np.bincount(agent, minlength=n_agents)
-    effect: Floats = np.full(n_agents, np.nan)
-    np.divide(np.bincount(agent, residual, n_agents), n, out=effect, where=n > 0)
-    _, at = np.unique(slot, return_inverse=True)
-    cell = agent.astype(np.int64) * (int(at.max(initial=-1)) + 1) + at
-    _, where = np.unique(cell, return_inverse=True)
-    owner = np.zeros(int(where.max(initial=-1)) + 1, dtype=np.int64)
-    owner[where] = agent
-    total = np.bincount(where, residual - effect[agent])
-    n_slots = np.bincount(owner, minlength=n_agents)
+    n, total, met = np.zeros(n_agents), np.zeros(n_agents), np.zeros((n_agents, n_anchors))
+    for items, block in _with_items(blocks()):
+        check_trials(block.item, block.agent, block.partner, block.slot, answer=block.answer)
+        n += np.bincount(block.agent, minlength=n_agents)
+        total += np.bincount(block.agent, _beyond(block, items, scale), n_agents)
+        met += _counts(block.agent, block.partner, n_agents, n_anchors)
+    effect = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
+    of_trials, partners = np.maximum(n, 1), met / np.maximum(n, 1)[:, None]
+    squares, n_slots, linking, item_squares = np.zeros((4, n_agents))
+    for items, block in _with_items(blocks()):
+        cell, where = np.unique(block.slot.astype(np.int64) * n_agents + block.agent, return_inverse=True)
+        owner = cell % n_agents
+        off = np.bincount(where, _beyond(block, items, scale) - effect[block.agent])
+        squares += np.bincount(owner, off**2, n_agents)
+        n_slots += np.bincount(owner, minlength=n_agents)
+        of_item = _counts(block.agent, block.item, n_agents, block.n_items) / of_trials[:, None]
+        linking += (of_item - scale.share[items]) ** 2 @ scale.level_variance[items]
+        item_squares += (of_item**2).sum(axis=1)
     variance = np.full(n_agents, np.nan)
     enough = n_slots >= 2
-    if enough.any():
-        freedom = n_slots[enough] - 1
-        own = np.bincount(owner, total**2, n_agents)[enough] / n[enough] * (freedom + 1) / freedom
-        shrunk = (own * freedom + _PRIOR_SLOTS * scale.noise) / (freedom + _PRIOR_SLOTS)
-        variance[enough] = shrunk / n[enough]
-    of_item = _shares(agent, item, n_agents, n_items)
-    of_partner = _shares(agent, partner, n_agents, n_anchors)
+    freedom = n_slots[enough] - 1
+    own = squares[enough] / n[enough] * (freedom + 1) / freedom
+    variance[enough] = (own * freedom + _PRIOR_SLOTS * scale.noise) / (freedom + _PRIOR_SLOTS) / n[enough]
     left = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
-    linking = (of_item - scale.share) ** 2 @ scale.level_variance
-    linking += (of_partner - 1 / n_anchors) ** 2 @ scale.effect_variance
+    linking += (partners - 1 / n_anchors) ** 2 @ scale.effect_variance
     linking[n_anchors:] += scale.centre_variance
     if finite and scale.cell_variance > 0:
         of_slot = 2 * scale.cell_variance / (scale.noise + scale.cell_variance)
-        left *= 1 - of_slot + of_slot * _left_of_items(of_item)
+        left *= 1 - of_slot + of_slot * _left_of_items(item_squares, n_items)
     linking = np.where(n > 0, linking, np.nan)
-    return Placed(effect, variance * left + linking, linking, n.astype(np.int32), n_slots.astype(np.int32))
+    return Placed(effect, variance * left + linking, linking, n.astype(np.int32), n_slots.astype(np.int32), partners)
 
 
-class PlacedByItem(NamedTuple):
-    """contribution, share: float[M, J], what an item does to an agent's ability, and its share in the agent's trials."""
+def _beyond(block: AddedBlock, items: slice, scale: Scale) -> Floats:
+    """Answers beyond what the scale says of partner and item: float[T]."""
+    return block.answer - scale.centre - scale.effect[block.partner] - scale.level[items][block.item]
 
+
+def _counts(agent: Ids, other: Ids, n_agents: int, n_others: int) -> Floats:
+    """How many trials of an agent have each of the others: float[n_agents, n_others]."""
+    counts = np.bincount(agent.astype(np.int64) * n_others + other, minlength=n_agents * n_others)
+    return np.asarray(counts.reshape(n_agents, n_others), dtype=np.float64)
+
+
+class PlacedItems(NamedTuple):
+    """Of a block's items: contribution, share: float[M, B], what an item does to an agent's ability, and its share in the agent's
+    trials."""
+
+    items: slice
     contribution: Floats
     share: Floats
 
 
 def placed_by_item(
-    item: Ids, agent: Ids, partner: Ids, answer: Floats, *, effect: Floats, scale: Scale, anchors: Floats
-) -> PlacedByItem:
+    blocks: AddedBlocks, placed: Placed, *, scale: Scale, anchors: Callable[[slice], Floats]
+) -> Callable[[], Iterator[PlacedItems]]:
     """What each item contributes to the ability of a placed agent less the anchors' mean, over items of the kind.
 
     U_ij = stretch·[Σ_{t on j} (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·level_l/r̄_l)·r̄_j] − Σ_k p_ik·U_kj, r as in `place`, p_il
     and p_ik the shares of item l and anchor k in i's trials, q_j that of item j in the anchors', r̄_j its mean residual there.
     So an item's level cancels as far as it is known or met alike, and what an item did to the anchors moves whom they placed.
 
-    item, agent, partner, answer: as for `place`; effect: float[M], as it found them; anchors: float[K0, J], U_kj.
+    anchors: U_kj on some items, float[K0, B].
     """
-    n_agents, n_items = len(effect), len(scale.level)
-    residual = answer - scale.centre - scale.effect[partner] - scale.level[item] - effect[agent]
-    share = _shares(agent, item, n_agents, n_items)
-    n = np.maximum(np.bincount(agent, minlength=n_agents), 1)
-    cell = agent.astype(np.int64) * n_items + item
-    own = np.bincount(cell, residual, n_agents * n_items).reshape(n_agents, n_items) / n[:, None]
-    trust = np.divide(scale.level, scale.residual, out=np.zeros(n_items), where=scale.residual != 0)
-    centre = (1 - share @ trust)[:, None] * scale.share * scale.residual
-    linked = _shares(agent, partner, n_agents, len(scale.effect)) @ (anchors - anchors.mean(axis=0))
-    found = stretch_of(len(scale.effect)) * (own - centre) - linked
-    return PlacedByItem(np.where((share.sum(axis=1) > 0)[:, None], found, 0.0), share)
+    n_agents, n = len(placed.effect), np.maximum(placed.n_trials, 1)[:, None]
+    trust = np.divide(scale.level, scale.residual, out=np.zeros(len(scale.level)), where=scale.residual != 0)
+    trusted, stretch = np.zeros(n_agents), stretch_of(len(scale.effect))
+    for items, block in _with_items(blocks()):
+        trusted += _counts(block.agent, block.item, n_agents, block.n_items) / n @ trust[items]
 
+    def moves() -> Iterator[PlacedItems]:
+        for items, block in _with_items(blocks()):
+            residual = _beyond(block, items, scale) - placed.effect[block.agent]
+            cell = block.agent.astype(np.int64) * block.n_items + block.item
+            own = np.bincount(cell, residual, n_agents * block.n_items).reshape(n_agents, block.n_items) / n
+            centre = (1 - trusted)[:, None] * scale.share[items] * scale.residual[items]
+            of_anchors = anchors(items)
+            found = stretch * (own - centre) - placed.partners @ (of_anchors - of_anchors.mean(axis=0))
+            found = np.where(placed.n_trials[:, None] > 0, found, 0.0)
+            yield PlacedItems(items, found, _counts(block.agent, block.item, n_agents, block.n_items) / n)
 
-def _shares(agent: Ids, other: Ids, n_agents: int, n_others: int) -> Floats:
-    """Share of each agent's trials with each of the others: float[M, n_others]."""
-    counts = np.bincount(agent.astype(np.int64) * n_others + other, minlength=n_agents * n_others)
-    table = counts.reshape(n_agents, n_others)
-    return np.asarray(table / np.maximum(table.sum(axis=1, keepdims=True), 1), dtype=np.float64)
+    return moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,55 +291,80 @@ class Drift:
         freeze([self.change, self.variance])
 
 
-def drift_in_slots(item: Ids, first: Ids, second: Ids, slot: Ids, answer: Floats, *, scale: Scale) -> Drift:
-    """From complete slots of anchors: e = y − centre − effect_i − effect_k − level_j.
+def drift_in_slots(blocks: Blocks, *, scale: Scale) -> Drift | None:
+    """From complete slots of anchors: e = y − centre − effect_i − effect_k − level_j; None without a trial.
 
     change_i = (K0−1)/(K0−2) × mean of e less its slot's mean, over i's trials; variance = σ²/n_i + var(effect_i), σ² of those
     residuals. level = mean over slots of their mean e, on items the anchors were seen on, with the variance of that mean and of
     the centre.
 
-    item, first, second, slot: int[T]; answer: float[T]. Raises: StatisticsError [trial-columns], [trial-answer].
+    blocks: as for `scale_of`, without a level where trials stand in no slot, which then are one slot an item.
+    Raises: StatisticsError [trial-columns], [trial-answer].
     """
-    check_trials(item, first, second, slot, answer=answer)
-    n_anchors = len(scale.effect)
-    residual = answer - scale.centre - scale.effect[first] - scale.effect[second] - scale.level[item]
-    _, at, size = np.unique(slot, return_inverse=True, return_counts=True)
-    mean = np.bincount(at, residual) / size
-    change, variance = _means(
-        np.append(first, second), np.tile(residual - mean[at], 2), n_anchors, share=1 - len(size) / len(answer)
-    )
-    known = np.unique(at[scale.share[item] > 0])
+    n_anchors, sums, n_slots = len(scale.effect), _MeanSums(len(scale.effect)), 0
+    levels = list[Floats]()
+    for items, block in _with_items(blocks()):
+        check_trials(block.item, block.first, block.second, block.levels, answer=block.value)
+        known = scale.effect[block.first] + scale.effect[block.second] + scale.level[items][block.item]
+        residual = block.value - scale.centre - known
+        _, at, size = np.unique(block.levels, return_inverse=True, return_counts=True)
+        mean = np.bincount(at, residual) / size
+        sums.add(np.append(block.first, block.second), np.tile(residual - mean[at], 2))
+        n_slots += len(size)
+        levels.append(mean[np.unique(at[scale.share[items][block.item] > 0])])
+    if not sums.count:
+        return None
+    change, variance = sums.means(share=1 - n_slots / (sums.count / 2))
+    told = np.concatenate(levels)
     level = level_variance = np.nan
-    if len(known) > 1:
-        level = float(mean[known].mean())
-        level_variance = float(mean[known].var(ddof=1)) / len(known) + scale.centre_variance
+    if len(told) > 1:
+        level = float(told.mean())
+        level_variance = float(told.var(ddof=1)) / len(told) + scale.centre_variance
     stretch = (n_anchors - 1) / (n_anchors - 2)
-    return Drift(stretch * change, stretch**2 * variance + scale.effect_variance, level, level_variance, len(known))
+    return Drift(stretch * change, stretch**2 * variance + scale.effect_variance, level, level_variance, len(told))
 
 
-def drift_beside(item: Ids, agent: Ids, partner: Ids, answer: Floats, *, effect: Floats, scale: Scale) -> Drift:
+def drift_beside(blocks: AddedBlocks, *, effect: Floats, scale: Scale) -> Drift | None:
     """Of anchors as partners of agents that joined: mean of e = y − centre − effect of the joined − effect_k − level_j, centred.
 
     Its variance adds, to those of the mean and of effect_k, what pairs have in common: pair_variance·Σ_n (n's share of k's)².
+    None without a trial.
 
-    item, agent, partner: int[T], `agent` the joined one; answer: float[T]; effect: float[M], of all agents, as `place` gives it.
+    blocks: of the agents that joined; effect: float[M], of all agents, as `place` gives it.
     Raises: StatisticsError [trial-columns], [trial-answer].
     """
-    check_trials(item, agent, partner, answer=answer)
-    residual = answer - scale.centre - effect[agent] - scale.effect[partner] - scale.level[item]
-    change, variance = _means(partner, residual - residual.mean(), len(scale.effect), share=1 - 1 / len(answer))
-    met = np.zeros((len(scale.effect), len(effect)))
-    np.add.at(met, (partner, agent), 1)
+    sums, met = _MeanSums(len(scale.effect)), np.zeros((len(scale.effect), len(effect)))
+    for items, block in _with_items(blocks()):
+        check_trials(block.item, block.agent, block.partner, answer=block.answer)
+        sums.add(block.partner, _beyond(block, items, scale) - effect[block.agent])
+        met += _counts(block.partner, block.agent, *met.shape)
+    if not sums.count:
+        return None
+    change, variance = sums.means(share=1 - 1 / sums.count, centred=True)
     share = met / np.maximum(met.sum(axis=1, keepdims=True), 1)
     variance += scale.effect_variance + scale.pair_variance * (share**2).sum(axis=1)
     return Drift(change, variance, np.nan, np.nan, 0)
 
 
-def _means(agent: Ids, residual: Floats, n_agents: int, *, share: float) -> tuple[Floats, Floats]:
-    """Mean residual of each agent, and the variance of that mean; NaN without a trial. share: of freedom left to residuals."""
-    n = np.bincount(agent, minlength=n_agents)
-    noise = float((residual**2).mean()) / max(share, 1e-9)
-    mean, variance = np.full(n_agents, np.nan), np.full(n_agents, np.nan)
-    np.divide(np.bincount(agent, residual, n_agents), n, out=mean, where=n > 0)
-    np.divide(noise, n, out=variance, where=n > 0)
-    return mean, variance
+class _MeanSums:
+    """Residuals of agents; count: of all."""
+
+    def __init__(self, n_agents: int) -> None:
+        self._n, self._total = np.zeros((2, n_agents))
+        self._squares, self.count = 0.0, 0
+
+    def add(self, agent: Ids, residual: Floats) -> None:
+        K = len(self._n)
+        self._n += np.bincount(agent, minlength=K)
+        self._total += np.bincount(agent, residual, K)
+        self._squares += float((residual**2).sum())
+        self.count += len(residual)
+
+    def means(self, *, share: float, centred: bool = False) -> tuple[Floats, Floats]:
+        """Mean residual of each agent, and the variance of that mean; NaN without a trial. share: of freedom left to residuals;
+        centred: whether the mean of all is taken off."""
+        of_all = float(self._total.sum()) / self.count if centred else 0.0
+        noise = (self._squares / self.count - of_all**2) / max(share, 1e-9)
+        known = self._n > 0
+        mean = np.divide(self._total, self._n, out=np.full(len(known), np.nan), where=known) - of_all
+        return mean, np.divide(noise, self._n, out=np.full(len(known), np.nan), where=known)

@@ -9,16 +9,19 @@ as far as that goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from youden.errors import StatisticsError
+from youden.nouns import Target
 from youden.nouns.cells import CellIndex, touched_cells
 from youden.nouns.pool import Floats, Ids, Positions, freeze
-from youden.stats.base.clusters import NOTHING, PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
+from youden.stats.additive.trial_fit import Blocks, ItemMoves, PairBlock, by_cell, by_level
+from youden.stats.base.clusters import NOTHING, PRIOR_CLUSTERS, CentredCovariance, covariance_of_blocks
 from youden.stats.base.estimator import check_trials
 
 _PRIOR_ITEMS = 6
@@ -176,88 +179,180 @@ def variance_left(slots: Positions, *, now: int, n_items: int) -> Left:
     return Left(own[1:] / own[0], now / slots)
 
 
+METHODS: dict[Target, str] = {
+    "items-like-these": "residuals by item, shrunk variances, Student t",
+    "these-items": "residuals by slot less what balance averages out, shrunk variances, Student t, finite population",
+}
+METHODS["items-and-judges"] = METHODS["items-like-these"]
+
+
+class TrialMeans(NamedTuple):
+    """ability: float[K], mean answers, NaN without a trial; weight: float[K], trials; covariance: of the θ_i − θ̄, NaN where there
+    is none; method: how it was made, or why not. moves: what items do to means, in blocks."""
+
+    ability: Floats
+    weight: Floats
+    covariance: CentredCovariance
+    method: str
+    moves: Callable[[], Iterator[ItemMoves]]
+
+
+def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) -> TrialMeans:
+    """Mean answers, and how sure their distances from the average one are.
+
+    Over items, by `covariance_of_blocks` of what items do: U_ij = Σ_{t on j} e_t/n_i, e = r − r̄_item as in `item_contributions`;
+    on these items, by `covariance_on_these_items`. NaN where fewer than 3 agents were asked in 2 clusters.
+
+    blocks: all answers, each of weight 1, each time it is called; their levels are slots where target is `these-items`.
+    """
+    n, total, squares = np.zeros((3, n_agents))
+    n_clusters = np.zeros(n_agents, dtype=np.int64)
+    these, name = target == "these-items", "slots" if target == "these-items" else "items"
+    for block in blocks():
+        times = by_cell(block, block.weight, n_agents)
+        in_clusters = by_level(block, block.weight, n_agents) if these else times
+        n += times.sum(axis=1)
+        total += by_cell(block, block.value, n_agents).sum(axis=1)
+        squares += (times**2).sum(axis=1)
+        n_clusters += (in_clusters > 0).sum(axis=1)
+    mean = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
+    whole = np.maximum(n, 1)
+    moves = partial(_moves_of_means, blocks, mean, whole)
+    if (n_clusters >= 2).sum() < 3:
+        why = f"none: fewer than 3 agents have trials in 2 {name}"
+        return TrialMeans(mean, n, nothing_known(n_agents), why, moves)
+    if these:
+        covariance = covariance_on_these_items(blocks, ability=mean, n_items=n_items)
+    else:
+        covariance = covariance_of_blocks(
+            ((one.by_item, one.weight / whole[:, None]) for one in moves()),
+            n_clusters=n_clusters,
+            share_squares=squares / whole**2,
+            size=1 / whole,
+        )
+    return TrialMeans(mean, n, covariance, METHODS[target], moves)
+
+
+def nothing_known(n_agents: int) -> CentredCovariance:
+    """Of agents about whom nothing says how sure they are."""
+    return CentredCovariance(np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan))
+
+
+def _moves_of_means(blocks: Blocks, mean: Floats, whole: Floats) -> Iterator[ItemMoves]:
+    K = int((~np.isnan(mean)).sum())
+    effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
+    for block in blocks():
+        e = block.value - effect[block.first] - effect[block.second]
+        times = np.maximum(np.bincount(block.item, minlength=block.n_items), 1)
+        e -= (np.bincount(block.item, e, block.n_items) / times)[block.item]
+        moved = by_cell(block, e, len(mean)) / whole[:, None]
+        yield ItemMoves(moved, moved, by_cell(block, block.weight, len(mean)))
+
+
 _PRIOR_PRODUCTS = 100
 """An agent's own parts are shrunk as if the average ones had been seen in this many products more."""
 _ENOUGH = 2
 """Products of one ordered pair on two items, in number of agents, below which the pairs' part is not told from chance."""
 
 
-def covariance_on_these_items(
-    first: Ids,
-    second: Ids,
-    item: Ids,
-    slot: Ids,
-    answer: Floats,
-    *,
-    ability: Floats,
-    first_weight: Floats,
-    second_weight: Floats,
-    n_items: int,
-) -> CentredCovariance:
+def covariance_on_these_items(blocks: Blocks, *, ability: Floats, n_items: int) -> CentredCovariance:
     """C of `covariance_over_clusters` by slot, correlations kept, its variances v_i made
 
     l_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j(w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P), at least l_i·v_i/4 and at most v_i;
-    l_i = 1 − n_i/(PJ + 1)·(Σwe²/Σw)/(Σw²e²/Σw²), n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
-    τ²_i: Σw²e²/Σw² over i's residuals e, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of those
+    l_i = 1 − n_i/(PJ + 1), n_i trials of i, P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p in them.
+    τ²_i: the mean square of i's residuals, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of those
     of one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and
     also holds what two pairs of a shift have in common by chance, again in each slot of that shift. σ²g_i is 0 where fewer than
     2K products of pairs exist: what pairs have of their own then counts as chance. Plain form, l_i·v_i: where no slot holds an
     agent twice.
 
-    Residuals as in `trial_mean`, centred in their slot. first, second, item: int[T]; slot: int[T] ≥ 0; answer: float[T], no NaN;
-    ability: float[K], their weighted means, NaN without a trial; weights: float[T] ≥ 0, what a trial counts for its first and
-    its second agent.
+    Residuals as in `trial_mean`, centred in their slot. blocks: answers whose levels are slots, all of a slot in one block, each
+    time it is called; all weigh 1. ability: float[K], their means, NaN without a trial.
 
-    Raises: StatisticsError [trial-columns], [trial-answer], [slot-missing] for a trial without a slot, [cluster-agents].
+    Raises: StatisticsError [trial-columns], [trial-answer], [slot-missing] for trials without slots, [cluster-agents].
     Source: none in the paper; project statistics, designs over calls.
     """
-    check_trials(first, second, item, slot, answer=answer)
-    if (slot < 0).any():
-        raise StatisticsError(
-            f"{int((slot < 0).sum())} of {len(slot)} trials have no slot. Take the covariance of cells for such a plan.",
-            slug="slot-missing",
-        )
-    K, J = len(ability), n_items
-    _, place = np.unique(slot, return_inverse=True)
-    e = _residuals(first, second, place, answer, ability=ability)
-    agent, w = np.append(first, second).astype(np.int64), np.append(first_weight, second_weight)
-    total = np.bincount(agent, w, K)
-    whole = np.where(total > 0, total, 1.0)
-    n = np.maximum(total**2 / np.maximum(np.bincount(agent, w**2, K), np.finfo(np.float64).tiny), 1)
-
-    def by(column: Ids | Positions, size: int, values: Floats) -> Floats:
-        cell = agent * size + np.tile(column, 2)
-        return np.asarray(np.bincount(cell, values, K * size).reshape(K, size) / whole[:, None])
-
-    S, twice = int(place.max(initial=-1)) + 1, np.tile(e, 2)
-    found = covariance_over_clusters(by(place, S, w * twice), by(place, S, w), size=1 / n)
+    sums = _SlotSums(ability)
+    for block in blocks():
+        sums.add(block)
+    n = np.maximum(sums.n, 1)
+    found = covariance_of_blocks(
+        sums.contributions(blocks()), n_clusters=sums.n_slots, share_squares=sums.slot_squares / n**2, size=1 / n
+    )
     variance = np.diag(found.covariance)
-    P = 2 * max(int((total > 0).sum()) - 1, 1)
-    by_weight, by_square = _mean_square(agent, twice, w, K), _mean_square(agent, twice, w**2, K)
-    heavier = np.divide(by_weight, by_square, out=np.ones(K), where=by_square > 0)
-    left = np.maximum(0.0, 1 - n * heavier / (P * J + 1))
-    a_trial = _variance_of_a_trial(by_square, freedom=found.freedom)
-    parts = _parts(first, second, place, e, relative=a_trial / max(float(np.nanmean(a_trial)), NOTHING))
+    P = 2 * max(int((sums.n > 0).sum()) - 1, 1)
+    left = np.maximum(0.0, 1 - n / (P * n_items + 1))
+    a_trial = _variance_of_a_trial(sums.squares / n, freedom=found.freedom)
+    parts = sums.parts(relative=a_trial / max(float(np.nanmean(a_trial)), NOTHING))
     if parts is None:
         return found.scaled(left)
-    # i first and i second are two ordered pairs: partners of the second kind are numbered from K
-    with_partner = np.bincount(agent * 2 * K + np.append(second, first + K), w, 2 * K * K).reshape(K, 2 * K)
-    of_item = ((by(item, J, w) - 1 / J) ** 2).sum(axis=1)
-    of_pair = np.maximum(((with_partner / whole[:, None]) ** 2).sum(axis=1) - 1 / P, 0)
+    of_item = sums.item_squares / n**2 - 1 / n_items
+    of_pair = np.maximum(((sums.pairs[0] ** 2).sum(axis=1) + (sums.pairs[0] ** 2).sum(axis=0)) / n**2 - 1 / P, 0)
     remaining = left * (a_trial - parts.cell - parts.pair) / n + parts.cell * of_item + parts.pair * of_pair
     return found.scaled(np.clip(remaining / variance, left / 4, 1))
 
 
-def _residuals(first: Ids, second: Ids, place: Positions, answer: Floats, *, ability: Floats) -> Floats:
-    K = int((~np.isnan(ability)).sum())
-    effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))
-    r = answer - effect[first] - effect[second]
-    return np.asarray(r - (np.bincount(place, r) / np.bincount(place))[place])
+class _SlotSums:
+    """What the residuals of trials in slots are made of; blocks of other slots add up.
 
+    n, n_slots: of each agent's trials; squares: Σe²; slot_squares, item_squares: Σ of its squared numbers of trials in a slot,
+    on an item. products: float[2, K], of an agent's two residuals of a slot, their sum and number. pairs: float[3, K, K], trials
+    of ordered pairs, Σe, Σe².
+    """
 
-def _mean_square(agent: Positions, e: Floats, weight: Floats, n_agents: int) -> Floats:
-    total = np.maximum(np.bincount(agent, weight, n_agents), np.finfo(np.float64).tiny)
-    return np.asarray(np.bincount(agent, weight * e**2, n_agents) / total)
+    def __init__(self, ability: Floats) -> None:
+        K, known = len(ability), int((~np.isnan(ability)).sum())
+        self._effect = np.nan_to_num((known - 1) / max(known - 2, 1) * (ability - np.nanmean(ability)))
+        self.n, self.squares, self.slot_squares, self.item_squares = np.zeros((4, K))
+        self.n_slots = np.zeros(K, dtype=np.int64)
+        self.products, self.pairs = np.zeros((2, K)), np.zeros((3, K, K))
+        self._shared = np.zeros(2)
+
+    def add(self, block: PairBlock) -> None:
+        if block.level is None:
+            raise StatisticsError(
+                f"{len(block.value)} trials have no slot. Take the covariance of cells for such a plan.",
+                slug="slot-missing",
+            )
+        check_trials(block.first, block.second, block.item, block.level, answer=block.value)
+        K, e = len(self.n), self._residuals(block)
+        ones = np.ones(len(e))
+        in_slots, on_items = by_level(block, ones, K), by_cell(block, ones, K)
+        self.n += in_slots.sum(axis=1)
+        self.n_slots += (in_slots > 0).sum(axis=1)
+        self.slot_squares += (in_slots**2).sum(axis=1)
+        self.item_squares += (on_items**2).sum(axis=1)
+        squares = by_level(block, e**2, K)
+        self.squares += squares.sum(axis=1)
+        products = by_level(block, e, K) ** 2 - squares, in_slots * (in_slots - 1)
+        self.products += [column.sum(axis=1) / 2 for column in products]
+        pair = block.first.astype(np.int64) * K + block.second
+        self.pairs += [np.bincount(pair, column, K * K).reshape(K, K) for column in (ones, e, e**2)]
+        self._shared += (1 / np.bincount(block.level)).sum(), block.level.max(initial=-1) + 1
+
+    def contributions(self, blocks: Iterable[PairBlock]) -> Iterator[tuple[Floats, Floats]]:
+        """What a slot does to agents, and its share in their trials, block by block."""
+        K, n = len(self.n), np.maximum(self.n, 1)[:, None]
+        for block in blocks:
+            yield by_level(block, self._residuals(block), K) / n, by_level(block, np.ones(len(block.value)), K) / n
+
+    def _residuals(self, block: PairBlock) -> Floats:
+        r, slot = block.value - self._effect[block.first] - self._effect[block.second], block.levels
+        return np.asarray(r - (np.bincount(slot, r) / np.bincount(slot))[slot])
+
+    def parts(self, *, relative: Floats) -> _Parts | None:
+        """None where no slot holds an agent twice; no pairs' part where too few products tell it. relative: float[K], τ²_i/τ̄²."""
+        K, (cell, n_cell), (n, total, squares) = len(self.n), self.products, self.pairs
+        if not n_cell.any():
+            return None
+        # centring makes two residuals of a slot of m trials differ by −variance/m on average
+        centring = float(squares.sum() / n.sum() * self._shared[0] / self._shared[1])
+        own = _shrunk(cell, n_cell, relative, more=centring)
+        pair, n_pair = (total**2 - squares) / 2, n * (n - 1) / 2
+        if n_pair.sum() < _ENOUGH * K:
+            return _Parts(own, np.zeros(K))
+        total, n = (table.sum(axis=0) + table.sum(axis=1) for table in (pair, n_pair))
+        return _Parts(own, _shrunk(total, n, relative, more=0.0))
 
 
 def _variance_of_a_trial(own: Floats, *, freedom: Floats) -> Floats:
@@ -272,30 +367,6 @@ class _Parts(NamedTuple):
 
     cell: Floats
     pair: Floats
-
-
-def _parts(first: Ids, second: Ids, place: Positions, e: Floats, *, relative: Floats) -> _Parts | None:
-    """None where no slot holds an agent twice; no pairs' part where too few products tell it. relative: float[K], τ²_i/τ̄²."""
-    K, size = len(relative), np.bincount(place)
-    agent = np.append(first, second).astype(np.int64)
-    S = len(size)
-    cell, n_cell = _products(agent * S + np.tile(place, 2), np.tile(e, 2), K * S)
-    pair, n_pair = (table.reshape(K, K) for table in _products(first.astype(np.int64) * K + second, e, K * K))
-    if not n_cell.any():
-        return None
-    # centring makes two residuals of a slot of m trials differ by −variance/m on average
-    centring = float((e**2).mean() * (1 / size).mean())
-    own = _shrunk(cell.reshape(K, S).sum(axis=1), n_cell.reshape(K, S).sum(axis=1), relative, more=centring)
-    if n_pair.sum() < _ENOUGH * K:
-        return _Parts(own, np.zeros(K))
-    both = _shrunk(pair.sum(axis=0) + pair.sum(axis=1), n_pair.sum(axis=0) + n_pair.sum(axis=1), relative, more=0.0)
-    return _Parts(own, both)
-
-
-def _products(group: Positions, e: Floats, n_groups: int) -> tuple[Floats, Floats]:
-    """Sum of the products of every two residuals of a group, and their number: float[n_groups] each."""
-    n = np.bincount(group, minlength=n_groups).astype(np.float64)
-    return (np.bincount(group, e, n_groups) ** 2 - np.bincount(group, e**2, n_groups)) / 2, n * (n - 1) / 2
 
 
 def _shrunk(total: Floats, n: Floats, relative: Floats, *, more: float) -> Floats:
