@@ -111,10 +111,8 @@ def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
     said = VerdictsSaid(
         plan_digest=plan.digest, judge={"name": "made"}, models=(), warnings=(), measured=(), usd_tried=0.0
     )
-    with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as parts:
-        write_parts(parts.folder, plan, n_trials)
-        for file in sorted(parts.folder.glob("*.parquet")):
-            parts.written(pq.read_metadata(file).num_rows)
+    with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as place:
+        write_parts(place, plan, n_trials)
     run.write_plan(plan)
     agents, length = tuple(map(Agent, plan.agent_ids)), np.full(plan.n_agents, 50.0)
     run.write_pool(PoolSummary("made", plan.pool_digest, "made", agents, plan.item_ids, 0, length))

@@ -49,35 +49,23 @@ class Parts(NamedTuple):
     said: bytes
 
 
-class PartsWriter:
-    """Notes the parts that are written into `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._parts: list[_Part] = []
-
-    def next(self) -> Path:
-        """Where the next part goes."""
-        return self.folder / f"part-{len(self._parts):05d}.parquet"
-
-    def written(self, rows: int) -> None:
-        """The next part is there, and holds so many rows."""
-        file = self.next()
-        size, digest = file.stat().st_size, _digest(file)
-        self._parts.append(_Part(file=file.name, rows=rows, bytes=size, sha256=digest))
-
-    def close(self, said: str) -> None:
-        text = _Manifest(said=said, parts=tuple(self._parts)).model_dump_json(indent=1)
-        (self.folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
-
-
 @contextmanager
-def writing_parts(path: Path, said: str) -> Iterator[PartsWriter]:
-    """Parts that become the folder `path`, if the block ends well; else all is as it was."""
+def writing_parts(path: Path, said: str) -> Iterator[Path]:
+    """A folder for Parquet files, which become the parts of the table `path`, in the order of their names, if the block ends
+    well; else all is as it was."""
     with replacing_folder(path) as fresh:
-        writer = PartsWriter(fresh)
-        yield writer
-        writer.close(said)
+        yield fresh
+        parts = [
+            _Part(
+                file=file.name,
+                rows=pq.read_metadata(file).num_rows,
+                bytes=file.stat().st_size,
+                sha256=_digest(file),
+            )
+            for file in sorted(fresh.glob("*.parquet"))
+        ]
+        text = _Manifest(said=said, parts=tuple(parts)).model_dump_json(indent=1)
+        (fresh / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
 def read_parts(path: Path, *, whole: bool = True) -> Parts:
@@ -201,10 +189,9 @@ def write_rows(
         with replacing(path) as fresh:
             write(fresh, 0, n)
         return
-    with writing_parts(path, said.model_dump_json()) as parts:
-        for start, stop in pairwise([0, *cuts, n]):
-            write(parts.next(), start, stop)
-            parts.written(stop - start)
+    with writing_parts(path, said.model_dump_json()) as folder:
+        for number, (start, stop) in enumerate(pairwise([0, *cuts, n])):
+            write(folder / f"part-{number:05d}.parquet", start, stop)
 
 
 def with_said(schema: pa.Schema, said: BaseModel) -> pa.Schema:

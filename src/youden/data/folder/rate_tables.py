@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
 from youden.data.folder.parquet_tables import Said, encoded, read_table, with_said, write_table
-from youden.data.folder.run_files import damaged
+from youden.data.folder.run_files import damaged, read_bytes
 from youden.data.folder.table_columns import PAIRS, RATES
+from youden.errors import RunFolderError
 from youden.nouns import IndependentRule, Pairs, Rates
 from youden.nouns.pool import Positions
 
@@ -97,17 +99,15 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
     write_table(path, encoded(PAIRS, {"first": first, "second": second} | measured, {"agents": agents}), said)
 
 
-class WrittenPairs(NamedTuple):
-    """ranking_digest: as in `PairsSaid`."""
-
-    pairs: Pairs
-    ranking_digest: str
-
-
-def read_pairs(path: Path) -> WrittenPairs:
-    """The pairs, and which ranking they belong to. Raises: RunFolderError."""
+def read_pairs(path: Path, *, ranking: Path) -> Pairs:
+    """The pairs of the fit that wrote this ranking.csv. Raises: RunFolderError; [pairs-stale] for those of another fit."""
     table = read_table(path, PairsSaid)
     said, K = table.said, len(table.said.agents)
+    if said.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
+        raise RunFolderError(
+            f"{path} belongs to another ranking than ranking.csv. Fit the run again: youden fit {path.parent}",
+            slug="pairs-stale",
+        )
     if len(said.ability) != K or len(table) != K * (K - 1):
         raise damaged(path, f"it holds {len(table)} pairs and {len(said.ability)} abilities of {K} agents")
     columns = table.read(PAIRS, {"agents": said.agents})
@@ -115,10 +115,9 @@ def read_pairs(path: Path) -> WrittenPairs:
     squares = {name: np.full((K, K), np.nan) for name in columns}
     for name, column in columns.items():
         squares[name][first, second] = column
-    pairs = Pairs(
+    return Pairs(
         **squares | {"n": np.nan_to_num(squares["n"])},
         ability=np.array([np.nan if value is None else value for value in said.ability]),
         partners_seen=said.partners_seen,
         own_rates=said.own_rates,
     )
-    return WrittenPairs(pairs, said.ranking_digest)

@@ -22,7 +22,6 @@ from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_c
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsSaid
-from youden.errors import RunFolderError
 from youden.nouns import (
     CurlCurve,
     Json,
@@ -231,14 +230,7 @@ class RunFolder:
 
     def read_pairs(self) -> Pairs:
         """What the fit that wrote the ranking knows of pairs. Raises: RunFolderError; [pairs-stale] for those of another fit."""
-        found = rate_tables.read_pairs(self.file("pairs.parquet"))
-        if found.ranking_digest != self._digest("ranking.csv"):
-            raise RunFolderError(
-                f"{self.file('pairs.parquet')} belongs to another ranking than ranking.csv. Fit the run again: "
-                f"youden fit {self.path}",
-                slug="pairs-stale",
-            )
-        return found.pairs
+        return rate_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
 
     def _digest(self, *names: str) -> str:
         return hashlib.sha256(b"".join(read_bytes(self.file(name)) for name in names)).hexdigest()

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_config import RunConfig
 from youden.errors import ConfigError, PlanError, YoudenError
-from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config, price
 from youden.judging.estimate import estimate
 from youden.nouns import Finding, Pool
-from youden.nouns.pool import Positions
+from youden.nouns.pool import Positions, or_none
 from youden.pools.look.checked import Checked, Counts, DesignCost, LookedAt
 from youden.pools.look.copied import find_addressing, find_borrowing, find_copies
 from youden.pools.look.items_alike import find_items_alike
@@ -117,9 +117,7 @@ def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int,
 def _cost(design: str, judge: JudgeConfig, calls: int, characters: int) -> DesignCost:
     tokens_in = -(-(characters + judge.overhead_characters * calls) // 4)
     tokens_out = judge.answer_tokens * calls
-    usd = None
-    if judge.price_in is not None and judge.price_out is not None:
-        usd = (tokens_in * judge.price_in + tokens_out * judge.price_out) / 1e6
+    usd = or_none(price(judge, tokens_in, tokens_out))
     return DesignCost(design, judge.name, calls, tokens_in, tokens_out, usd)
 
 

@@ -19,8 +19,9 @@ from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.pools.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_files import load_judge_config, price
 from youden.nouns import Cost, Item, Json
+from youden.nouns.pool import or_none
 from youden.pools.make.agents import AgentsFile, AgentSpec, Instruction, load_instruction
 from youden.pools.make.item_sources import read_items
 from youden.text.printable import shown
@@ -52,7 +53,7 @@ class Generation:
     def cost(self) -> Cost:
         """Calls, tokens in; tokens out are the most there can be, USD None where a price is unknown."""
         calls = tokens_in = tokens_out = 0
-        usd: float | None = 0.0
+        usd = 0.0
         length = sum(len(item.prompt or "") for item, _ in self.responses)
         n_items = len(self.responses)
         for agent in self.file.agents:
@@ -64,11 +65,8 @@ class Generation:
             sent = (around + length * len(steps)) // 4 + (agent.max_tokens * n_items if agent.reading else 0)
             answered = agent.max_tokens * n_items * len(steps)
             calls, tokens_in, tokens_out = calls + len(steps) * n_items, tokens_in + sent, tokens_out + answered
-            if config.price_in is None or config.price_out is None:
-                usd = None
-            elif usd is not None:
-                usd += (sent * config.price_in + answered * config.price_out) / 1e6
-        return Cost(len(self.file.agents) * n_items, calls, tokens_in, tokens_out, usd)
+            usd += price(config, sent, answered)
+        return Cost(len(self.file.agents) * n_items, calls, tokens_in, tokens_out, or_none(usd))
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:

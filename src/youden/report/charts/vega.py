@@ -78,16 +78,9 @@ def svg(spec: dict[str, Json]) -> str:
     return drawn
 
 
-def png(spec: dict[str, Json], *, scale: float) -> bytes:
-    """The figure as PNG, `scale` pixels to a unit of the specification."""
-    import vl_convert
-
-    drawn: bytes = vl_convert.vegalite_to_png(spec, scale=scale)
-    return drawn
-
-
 WIDTH = 640
 SCALE = 2.0
+"""Pixels to a unit of a figure's specification, in a PNG."""
 
 PictureKind = Literal["svg", "png"]
 
@@ -116,8 +109,11 @@ def stress_spec(found: Stress) -> dict[str, Json]:
 
 def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:
     """The picture's bytes. An SVG says which specification it was drawn from, so that its currency can be checked."""
+    import vl_convert
+
     if kind == "png":
-        return png(spec, scale=SCALE)
+        drawn: bytes = vl_convert.vegalite_to_png(spec, scale=SCALE)
+        return drawn
     return f"{svg(spec)}\n<!-- {mark(spec)} -->\n".encode()
 
 

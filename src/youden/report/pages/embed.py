@@ -75,11 +75,6 @@ def json_text(value: Json) -> str:
     return text
 
 
-def has_charts() -> bool:
-    """Whether figures can be drawn here."""
-    return vega.has_charts()
-
-
 def report_figures(data: ReportData) -> dict[str, Json]:
     """A report's figures by slug; empty without the chart library."""
     if not vega.has_charts():

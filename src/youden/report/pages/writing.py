@@ -114,7 +114,7 @@ def _render(
     scripts_of: Sequence[str] = (),
     **content: object,
 ) -> str:
-    drawn = (charts or bool(figures)) and embed.has_charts()
+    drawn = (charts or bool(figures)) and vega.has_charts()
     names = ["page.js", *(["figures.js"] if drawn else []), *(["trials.js"] if trials else []), *scripts_of]
     used = embed.scripts(*names, *(["live.js"] if template == "live.html" else []), charts=drawn)
     return (
