@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from youden.data.folder.trial_tables import TrialBlock
 from youden.nouns import Agent, Item, Plan, Pool, Trials, Verdicts
-from youden.nouns.pool import Bools, Floats
+from youden.nouns.pool import Bools, Floats, Positions
 from youden.nouns.trials import ASKED
-from youden.report.data.answer_blocks import AnswerBlock, Predictions, TrialSource
+from youden.report.data.answer_blocks import Predictions, TrialSource
 
 
 def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = None, prompt: bool = True) -> Pool:
@@ -47,14 +45,31 @@ def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> 
     )
 
 
+class HeldBlock(TrialBlock):
+    """All rows of a result, in memory."""
+
+    def __init__(self, result: Verdicts) -> None:
+        dict.__init__(self, result.plan.trials.columns())
+        self.start, self.n_rows = 0, len(result)
+        for name in ("answer", "hard", "missing", "key", "seconds"):
+            if (column := getattr(result, name)) is not None:
+                self[name] = column
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self, name)
+
+    def again(self) -> TrialBlock:
+        return self
+
+    def keys_of(self, rows: Positions) -> list[bytes]:
+        found: list[bytes] = self["key"][rows].tolist()
+        return found
+
+
 def source_of(result: Verdicts) -> TrialSource:
     """What a report reads of these answers, without a folder."""
-    columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
-    columns |= {"answer": result.answer, "hard": result.hard, "missing": result.missing}
-    more = {"key": result.key, "seconds": result.seconds}
-    columns |= {name: column for name, column in more.items() if column is not None}
-    block = AnswerBlock(0, len(result), lambda: columns, lambda rows: columns["key"][rows].tolist())
-    return TrialSource(result.plan, [block], result.judge, frozenset(columns))
+    block = HeldBlock(result)
+    return TrialSource(result.plan, [block], result.judge, frozenset(block))
 
 
 def nothing_predicted(plan: Plan) -> Predictions:

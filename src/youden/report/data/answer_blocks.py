@@ -5,7 +5,7 @@ Texts that were compared more than once are told here: whether the judge said th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,19 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_tables import verdict_blocks
+from youden.data.folder.trial_tables import TrialBlock, verdict_blocks
 from youden.nouns import INDEPENDENT, Json, Plan
 from youden.nouns.pool import Bools, Floats, Ids, Positions
-
-
-class AnswerBlock(NamedTuple):
-    """Rows from `start` on, `n` of them. read: gives their columns, as `TrialRows` takes them; keys: of some, by their place in
-    the block, the requests' in the store."""
-
-    start: int
-    n: int
-    read: Callable[[], Mapping[str, NDArray[Any]]]
-    keys: Callable[[Positions], Sequence[bytes]]
 
 
 class TrialSource(NamedTuple):
@@ -33,13 +23,13 @@ class TrialSource(NamedTuple):
     filled."""
 
     plan: Plan
-    blocks: Sequence[AnswerBlock]
+    blocks: Sequence[TrialBlock]
     judge: Mapping[str, Json]
     measured: frozenset[str]
 
     @property
     def n_trials(self) -> int:
-        return sum(block.n for block in self.blocks)
+        return sum(block.n_rows for block in self.blocks)
 
     @property
     def asked(self) -> Mapping[str, Json] | None:
@@ -50,8 +40,7 @@ class TrialSource(NamedTuple):
 def trials_on_disk(folder: RunFolder) -> TrialSource:
     """Of the files of a run. Raises: RunFolderError."""
     plan, of = folder.judged_files()
-    blocks = [AnswerBlock(block.start, block.n_rows, block.again, block.keys_of) for block in verdict_blocks(of, plan)]
-    return TrialSource(plan, blocks, of.said.judge, frozenset(of.said.measured))
+    return TrialSource(plan, verdict_blocks(of, plan), of.said.judge, frozenset(of.said.measured))
 
 
 @dataclass(frozen=True, eq=False)

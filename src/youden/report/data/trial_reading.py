@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.trial_tables import TrialBlock
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import load_judge_config, price
 from youden.judging.store.answers import open_store
@@ -20,7 +21,6 @@ from youden.nouns import INDEPENDENT, PAIRED, CallFacts, Plan
 from youden.nouns.pool import Floats, Positions
 from youden.report.data.answer_blocks import (
     Alike,
-    AnswerBlock,
     Predictions,
     TrialSource,
     cell_keys,
@@ -258,8 +258,8 @@ class TrialReading:
         code, self._kind = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int8)
         arms, apart, worst, seconds = ArmMeans(), YesCounts(plan.n_agents), WorstTrials(plan, predicted), Seconds(n)
         for block in source.blocks:
-            rows = TrialRows(block.read(), plan, start=block.start)
-            own = slice(block.start, block.start + block.n)
+            rows = TrialRows(block.again(), plan, start=block.start)
+            own = slice(block.start, block.start + block.n_rows)
             code[own], self._kind[own] = codes_of(rows.columns, plan), rows.kind
             arms.add(rows)
             apart.add(*rows.false_yeses)
@@ -289,8 +289,8 @@ class TrialReading:
     def lines(self, rows: Sequence[int]) -> list[TrialLine]:
         """These trials, in this order; kept for whoever asks again."""
         for block, mine in self._by_block([row for row in rows if row not in self._lines]):
-            differ = self._differ[block.start : block.start + block.n]
-            of = TrialRows(block.read(), self._source.plan, start=block.start, differ=differ)
+            differ = self._differ[block.start : block.start + block.n_rows]
+            of = TrialRows(block.again(), self._source.plan, start=block.start, differ=differ)
             self._lines |= {row: of.line(row) for row in mine}
         return [self._lines[row] for row in rows]
 
@@ -300,10 +300,10 @@ class TrialReading:
             return [b""] * len(rows)
         found: dict[int, bytes] = {}
         for block, mine in self._by_block(rows):
-            found |= zip(mine, block.keys(np.array(mine) - block.start), strict=True)
+            found |= zip(mine, block.keys_of(np.array(mine) - block.start), strict=True)
         return [found[row] for row in rows]
 
-    def _by_block(self, rows: Sequence[int]) -> list[tuple[AnswerBlock, list[int]]]:
+    def _by_block(self, rows: Sequence[int]) -> list[tuple[TrialBlock, list[int]]]:
         at = np.unique(np.array(rows, dtype=np.int64))
         cuts = np.searchsorted(at, [block.start for block in self._source.blocks[1:]])
         mine = [part.tolist() for part in np.split(at, cuts)]
