@@ -435,11 +435,10 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
         ("a3", 4, 2),
         ("a4", 5, 1),
     ]
-    paired, independent = data.disagreements
-    assert paired.n == 160
-    assert paired.yes_yes == 0
-    assert paired.share == 1.0
-    assert (independent.no_no, independent.share) == (160, 0.0)
+    assert data.answers is not None
+    (_, n, yes_yes, *_, no_no, differ), independent = data.answers.rows
+    assert (n, yes_yes, no_no, differ) == ("160", "0", "0", "100.0")
+    assert independent == ["independent", "160", "0", "0", "0", "160", "0.0"]
     assert data.trials is not None
     assert data.trials.n_of_kind["judges differ"] == 160
 

@@ -51,50 +51,17 @@ class SlopeLine:
     apart: bool
 
 
-@dataclass(frozen=True)
-class ShownDisagreement:
-    """How two judges answered the same trials of one arm: yes/no by the first judge, then by the second."""
-
-    arm: str
-    yes_yes: int
-    yes_no: int
-    no_yes: int
-    no_no: int
-
-    @property
-    def n(self) -> int:
-        return self.yes_yes + self.yes_no + self.no_yes + self.no_no
-
-    @property
-    def share(self) -> float | None:
-        """Of trials both answered, the share on which they differ; None without one."""
-        return (self.yes_no + self.no_yes) / self.n if self.n else None
-
-
-def answers_table(arms: Sequence[ShownDisagreement]) -> Table:
-    """How two judges answered, an arm a row."""
-    rows = (
-        [
-            arm.arm,
-            *(f"{n:,}" for n in (arm.n, arm.yes_yes, arm.yes_no, arm.no_yes, arm.no_no)),
-            fixed(None if arm.share is None else 100 * arm.share, 1),
-        ]
-        for arm in arms
-    )
-    heads = ["trials both answered", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
-    return two_sided("Answers of both judges", ["arm"], heads, rows)
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two fitted runs. correlation: Spearman of abilities, None below 3 shared agents or where all are equal; trials: the
-    first run's with the second judge's answers, None where a run was imported; words: what `youden compare` says of both."""
+    """Two fitted runs. correlation: Spearman of abilities, None below 3 shared agents or where all are equal; trials: the first
+    run's with the second judge's answers; answers: how both judges answered them; both None where a run was imported; words: what
+    `youden compare` says of both."""
 
     one: Summary
     two: Summary
     lines: tuple[SlopeLine, ...]
     correlation: Metric | None
-    disagreements: tuple[ShownDisagreement, ...]
+    answers: Table | None
     trials: TrialFacts | None
     words: tuple[str, ...]
     agent_ids: tuple[str, ...]
@@ -116,20 +83,19 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
     abilities = np.array([[line.ability_one, line.ability_two] for line in lines]).T
     comparable = len(lines) > 2 and bool((np.ptp(abilities, axis=1) > 0).all())
     mine, theirs, pool = read_result(one), read_result(two), one.read_pool()
-    disagreements: tuple[ShownDisagreement, ...] = ()
-    trials = None
+    answers, trials = None, None
     if mine is not None and theirs is not None:
         against = other_answers(mine, theirs)
         book = TrialBook(mine, against)
         sources = find_sources(one, open_texts(one), judge_of_calls(mine))
         trials = TrialFacts(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
-        disagreements = _disagreements(mine, against)
+        answers = _answers(mine, against)
     return Comparison(
         one=heads[0],
         two=heads[1],
         lines=lines,
         correlation=spearman(abilities[0], abilities[1]) if comparable else None,
-        disagreements=disagreements,
+        answers=answers,
         trials=trials,
         words=(*_words(one, two), *quality_compared([(heads[0].name, one), (heads[1].name, two)])),
         agent_ids=pool.agent_ids,
@@ -227,12 +193,15 @@ def _places(abilities: Sequence[float]) -> list[int]:
     return places
 
 
-def _disagreements(mine: Verdicts, against: Floats) -> tuple[ShownDisagreement, ...]:
+def _answers(mine: Verdicts, against: Floats) -> Table:
+    """How both judges answered the trials that both plans hold, an arm a row."""
     both = mine.answered & ~np.isnan(against)
-    tables = []
+    rows = []
     for arm, name in ((PAIRED, "paired"), (1 - PAIRED, "independent")):
         chosen = both & (mine.plan.arm == arm)
         yes, other = mine.hard[chosen] == 1, against[chosen] == 1
         counts = [int(count.sum()) for count in (yes & other, yes & ~other, ~yes & other, ~yes & ~other)]
-        tables.append(ShownDisagreement(name, *counts))
-    return tuple(tables)
+        differ = 100 * float((yes != other).mean()) if len(yes) else None
+        rows.append([name, *(f"{n:,}" for n in (len(yes), *counts)), fixed(differ, 1)])
+    heads = ["trials both answered", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
+    return two_sided("Answers of both judges", ["arm"], heads, rows)

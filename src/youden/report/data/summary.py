@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, QualityFacts, RunFacts, ScoreKind, Validation
+from youden.nouns import CallFacts, Finding, LinkFacts, QualityFacts, RunFacts, ScoreKind, Validation
 from youden.nouns.columns import TableColumn
 from youden.nouns.results import ABOUT, WhatMoves
 from youden.practice.extend import extension_words
@@ -33,27 +33,22 @@ ABILITY = (
 )
 
 
-@dataclass(frozen=True)
-class LinkLine:
-    """One line of the curl table."""
-
-    scores: ScoreKind
-    link: str
-    facts: LinkFacts
+Link = tuple[ScoreKind, str, LinkFacts]
+"""Which scores, by which link, and what their curl is."""
 
 
-def links_table(links: Iterable[LinkLine]) -> Table:
+def links_table(links: Iterable[Link]) -> Table:
     """The curl of the scores on each link; sampled figures with their standard errors."""
     rows = (
         [
-            line.scores,
-            line.link,
-            _with_error(line.facts.median, line.facts.median_error),
-            _with_error(line.facts.p95, line.facts.p95_error),
-            *(fixed(value, 2) for value in (line.facts.median_scaled, line.facts.p95_scaled)),
-            fixed(line.facts.r2),
+            scores,
+            link,
+            _with_error(curl.median, curl.median_error),
+            _with_error(curl.p95, curl.p95_error),
+            *(fixed(value, 2) for value in (curl.median_scaled, curl.p95_scaled)),
+            fixed(curl.r2),
         ]
-        for line in links
+        for scores, link, curl in links
     )
     return two_sided("Curl", ["scores", "link"], ["median", "P95", "median per SD", "P95 per SD", "R²"], rows)
 
@@ -83,10 +78,8 @@ class Summary:
     headline: str
     warnings: tuple[Finding, ...]
     ranking: tuple[RankedAgent, ...]
-    links: tuple[LinkLine, ...]
-    links_missing: dict[ScoreKind, str]
+    links: tuple[Link, ...]
     calls: CallFacts | None
-    holdout: HoldoutFacts | None
     facts: RunFacts
     labels: Validation | None
     quality: QualityFacts | None
@@ -196,9 +189,9 @@ class Summary:
     @property
     def rectangles(self) -> str:
         """Which rectangles the curl is of, in words."""
-        for line in self.links:
-            if line.facts.n_sampled is not None:
-                return f"sampled: {line.facts.n_sampled:,} of {line.facts.n_rectangles:,} rectangles"
+        for _, _, curl in self.links:
+            if curl.n_sampled is not None:
+                return f"sampled: {curl.n_sampled:,} of {curl.n_rectangles:,} rectangles"
         return "exact over all rectangles"
 
     @property
@@ -260,10 +253,8 @@ def summarise_run(folder: RunFolder) -> Summary:
         ),
         warnings=facts.warnings if stale is None else (*facts.warnings, stale),
         ranking=ranking,
-        links=tuple(LinkLine(kind, link, line) for kind, table in facts.links.items() for link, line in table.items()),
-        links_missing=facts.links_missing,
+        links=tuple((kind, link, line) for kind, table in facts.links.items() for link, line in table.items()),
         calls=facts.calls,
-        holdout=facts.holdout,
         facts=facts,
         labels=labels,
         quality=current_quality(folder),

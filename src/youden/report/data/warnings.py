@@ -49,7 +49,7 @@ def advise(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -
             "lenient?",
             facts={"rate": facts.fpr},
         )
-    r2 = [line.facts.r2 for line in summary.links if (line.scores, line.link) == ("symmetric", "identity")]
+    r2 = [curl.r2 for scores, link, curl in summary.links if (scores, link) == ("symmetric", "identity")]
     if additivity and r2 and r2[0] is not None and r2[0] < LITTLE_R2:
         yield Finding(
             "additivity",

@@ -22,7 +22,7 @@ from youden.nouns import Json
 from youden.nouns.finding import kind_of
 from youden.practice.quality import quality_table
 from youden.report.charts import vega
-from youden.report.data.comparison import Comparison, answers_table
+from youden.report.data.comparison import Comparison
 from youden.report.data.doubts import groups_table
 from youden.report.data.ranking_tables import RankedAgent, disagreements_table, fixed, labels_table, moved_table, shown
 from youden.report.data.report import AgentPage, ReportData, TrialFacts
@@ -199,7 +199,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = (answers_table, disagreements_table, groups_table, labels_table, links_table, moved_table, moves_table)
+    tables = (disagreements_table, groups_table, labels_table, links_table, moved_table, moves_table)
     made.globals |= {made_by.__name__: made_by for made_by in (*tables, quality_table)}
     made.filters["printable"] = printable
     made.filters["coded"] = coded

@@ -44,10 +44,8 @@ def render_markdown(data: ReportData) -> str:
             cost = None if data.cost is None else data.cost.reused_usd
             then = "" if cost is None else f"; they cost ${cost:,.4f} then"
             lines += [f"{counted(run.calls.n_reused, 'answer', 'was', 'were')} asked before this run{then}. "]
-    if run.holdout is not None:
-        lines += [
-            f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
-        ]
+    if (held := run.facts.holdout) is not None:
+        lines += [f"Held-out cells: RMSE {held.rmse:.3f} on {held.n_cells:,} cells ({held.rule}). "]
     if run.partners is not None:
         lines += [quoted(run.partners)]
     if run.moves is not None:
