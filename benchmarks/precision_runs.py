@@ -31,7 +31,7 @@ def found_in(plan: Trials, answer: Floats, *, K: int, J: int) -> Found:
     ones = np.ones(len(answer))
     of = item_contributions(
         plan.first, plan.second, plan.item, answer, ability=mean, first_weight=ones, second_weight=ones, n_items=J
-    ).matrices()
+    )
     return Found(mean, covariance_over_clusters(of.by_item, of.weight, size=1 / n), of)
 
 

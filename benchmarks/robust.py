@@ -204,7 +204,7 @@ def moved(D: Floats, of: PairBlock, partners: Partners) -> Abilities:
         first_weight=of.weight,
         second_weight=of.weight,
         n_items=J,
-    ).matrices()
+    )
     covariance = covariance_over_clusters(items.by_item, items.weight, size=1 / n_trials)
     plain = Abilities(ability, covariance, n_trials.astype(np.int32), 0.0, TRIALS, "by item", "items-like-these")
     return moved_abilities(AllAnswers(lambda: [of], PairTotals.of([of], K)), plain, partners)

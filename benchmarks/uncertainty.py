@@ -92,7 +92,7 @@ def found_of(D: Floats, plan: Trials) -> Found:
         first_weight=ones,
         second_weight=ones,
         n_items=J,
-    ).matrices()
+    )
     block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J)
     these = covariance_on_these_items(lambda: [block], ability=mean, n_items=J)
     kind = covariance_over_clusters(items.by_item, items.weight, size=1 / items.n_trials.sum(axis=1))

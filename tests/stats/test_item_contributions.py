@@ -31,7 +31,7 @@ def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -
         first_weight=w,
         second_weight=w,
         n_items=plan.n_items,
-    ).matrices()
+    )
 
 
 def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None:
@@ -62,10 +62,8 @@ def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> No
     answer, ability = rng.random(len(plan)), rng.random(5)
     columns = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
     ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
-    part = item_contributions(
-        **columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4
-    ).matrices()
-    whole = item_contributions(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4).matrices()
+    part = item_contributions(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
+    whole = item_contributions(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
     assert part.n_trials[0].sum() == (plan.second == 0).sum()
     np.testing.assert_array_equal(part.by_item[1:], whole.by_item[1:])
     assert part.within[0] != whole.within[0]
@@ -140,7 +138,7 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
         known = np.array(ability)
         return item_contributions(
             first, second, item, ones, ability=known, first_weight=ones, second_weight=ones, n_items=1
-        ).matrices()
+        )
 
     with pytest.raises(StatisticsError, match="difference-agents"):
         found(0.0, 0.1, np.nan)

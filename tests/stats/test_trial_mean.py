@@ -255,7 +255,7 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
         first_weight=np.ones(19),
         second_weight=np.ones(19),
         n_items=5,
-    ).matrices()
+    )
     half = covariance_over_clusters(of.by_item, of.weight, size=1 / core.n_trials).half_width()
     np.testing.assert_allclose(model.low_, core.mean - 0.5 - half)
     np.testing.assert_allclose(model.high_, core.mean - 0.5 + half)

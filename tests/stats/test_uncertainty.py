@@ -47,7 +47,7 @@ def contributions(plan: Plan, answer: Floats) -> ItemContributions:
         first_weight=ones,
         second_weight=ones,
         n_items=plan.n_items,
-    ).matrices()
+    )
 
 
 def over_items(plan: Plan, answer: Floats) -> CentredCovariance:

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.engines.trial_blocks import ApartSums, RateBlock, TrialsByItem
+from youden.engines.block_kinds import ApartSums, RateBlock
+from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores, Split
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import holdout_scores, train_scores
-from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
-from youden.stats.trials.false_positives import OwnRates, own_rates_of_sums
 
 
 class PairSums:
@@ -38,7 +37,7 @@ class PairSums:
         seen = ~np.isnan(difference)
         self._difference += _by_pair(rates, seen, difference)
         self._items += _by_pair(rates, seen)
-        self.totals.add(paired_answers(rates, block.split))
+        self.totals.add(block.answers)
         self._n_pairs += n_pairs_of_cells(rates)
         self._n_cells += n_cells
 
@@ -56,16 +55,6 @@ class PairSums:
             partners_seen=seen,
             own_rates=self._twin,
         )
-
-
-def paired_answers(rates: Rates, split: Split | None = None) -> PairBlock:
-    """Answers of pairs less their own FPR, where they have one; rows that touch a held-out cell are left out."""
-    used = rates.n_paired > 0
-    if split is not None:
-        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
-    own = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
-    value, weight = rates.tpr[used] - own, rates.n_paired[used].astype(np.float64)
-    return PairBlock(rates.first[used], rates.second[used], rates.item[used], value, weight, own, rates.n_items)
 
 
 def _by_pair(rates: Rates, used: Bools, value: Floats | None = None) -> Floats:
@@ -180,10 +169,3 @@ class _Scores:
         value -= less
         cells = ScoredCells(CellIndex(agent, item, self.of.n_agents, self.of.n_items), value, weight)
         return Scores.of_cells(cells, role=role, kind=self.kind, agent_ids=self.of.agent_ids, item_ids=self.of.item_ids)
-
-
-def rates_of_agents(apart: ApartSums) -> OwnRates:
-    """Each agent's own rate of false positives, or the pooled one."""
-    return own_rates_of_sums(
-        apart.n, apart.total, n_trials=apart.n_trials, sum_all=apart.total_all, squares=apart.squares
-    )

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from errno import ENOSPC
 from itertools import count, pairwise, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.atomic import workplace
 from youden.data.folder.table_columns import vote_column
+from youden.engines.block_kinds import ApartCounter, ItemBlock, RateBlock, clean_independent
 from youden.errors import RunFolderError
 from youden.nouns import (
     FOLLOW_UP,
@@ -30,109 +31,25 @@ from youden.nouns import (
     PROBE,
     Plan,
     Rates,
-    Split,
     Trials,
     Verdicts,
 )
 from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import tally
-from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.trials.false_positives import YesCounts
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
 """All rows of a run's answers, some at a time, by the names of verdicts.parquet; positions for ids."""
 
-CELLS_AT_ONCE, TRIALS_AT_ONCE = 500_000, 2_000_000
+CELLS_AT_ONCE, TRIALS_AT_ONCE = 500_000, 500_000
 """What a block of items holds at most, if it holds more than one shelf: cells of agents × items, and trials."""
 _SHELVES = 200
 """Files of either arm: each holds the trials of some items that follow each other."""
 _NOT_ASKED = MISSING_REASONS.index("not_asked")
 _TRIAL = [("item", "i4"), ("first", "i4"), ("second", "i4"), ("answer", "f8")]
 _APART = np.dtype([*_TRIAL, ("other_item", "i4")])
-
-
-class RateBlock(NamedTuple):
-    """Rates on the items from `start` on, which are numbered from 0. clean: the same rows by the trials that may be learned from
-    alone; split: the run's, of these items, None where nothing was held out on purpose."""
-
-    start: int
-    rates: Rates
-    clean: Rates
-    split: Split | None
-
-    @property
-    def items(self) -> slice:
-        return slice(self.start, self.start + self.rates.n_items)
-
-
-class ItemBlock(NamedTuple):
-    """Answered paired trials that may be learned from on the items from `start` on, which are numbered from 0; no follow-ups.
-
-    item, first, second, slot, step, role: int[T], as `Trials` has them; tells_first, tells_second: bool[T], whether a trial
-    counts for that agent; answer: float[T]; votes: float[T, M], of the judges of a jury, M = 0 of another judge.
-    """
-
-    start: int
-    n_items: int
-    item: Ids
-    first: Ids
-    second: Ids
-    slot: Ids
-    step: Ids
-    role: Ids
-    tells_first: Bools
-    tells_second: Bools
-    answer: Floats
-    votes: Floats
-
-    def where(self, rows: Bools) -> ItemBlock:
-        """Some of its trials: bool[T]."""
-        return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[2:]})
-
-    def cut(self, n: int) -> Iterator[ItemBlock]:
-        """In so many blocks of fewer items."""
-        for items in np.array_split(np.arange(self.n_items), min(n, self.n_items)):
-            part = self.where((self.item >= items[0]) & (self.item <= items[-1]))
-            start = int(items[0])
-            yield part._replace(start=self.start + start, n_items=len(items), item=part.item - np.int32(start))
-
-    def pairs(self, *, less: float = 0.0, slots: bool = False, told: bool = False) -> PairBlock:
-        """As answers `less` a rate. slots: their levels are slots; told: a trial counts for those alone that it tells of."""
-        block = PairBlock.of(
-            self.item,
-            self.first,
-            self.second,
-            self.answer - less,
-            n_items=self.n_items,
-            slot=self.slot if slots else None,
-        )
-        return block._replace(first_weight=self.tells_first, second_weight=self.tells_second) if told else block
-
-
-@dataclass(frozen=True, eq=False)
-class ApartSums:
-    """The independent arm, probes left out: n, total: float[K], answered trials that an agent takes part in, and their sum;
-    n_trials, total_all, squares: of all of them, Σy, Σy²; clean_n, clean_total: of those a training score may read."""
-
-    n: Floats
-    total: Floats
-    n_trials: int
-    total_all: float
-    squares: float
-    clean_n: int
-    clean_total: float
-
-    @property
-    def rate(self) -> float | None:
-        """The mean answer; None where there is none."""
-        return self.total_all / self.n_trials if self.n_trials else None
-
-    @property
-    def clean_rate(self) -> float:
-        """The mean answer of those that a training score may read; 0 where there is none."""
-        return self.clean_total / self.clean_n if self.clean_n else 0.0
 
 
 class TrialsByItem:
@@ -162,7 +79,7 @@ class TrialsByItem:
         self.n_asked, self.told, self.n_last = np.zeros(0, dtype=np.int64), np.zeros((0, plan.n_agents)), 0
         self.n_paired = 0
         self._grew = plan.rounds is not None or plan.extensions is not None
-        K, apart = plan.n_agents, _ApartCounter(plan)
+        K, apart = plan.n_agents, ApartCounter(plan)
         slots, in_slots = np.zeros((2, 0), dtype=np.int64), True
         asked, answered = np.zeros((2, K), dtype=np.int64)
         for some in rows():
@@ -228,7 +145,7 @@ class TrialsByItem:
                 "votes": np.empty((n, 0)),
             }
             columns |= dict.fromkeys(("tells_first", "tells_second"), np.ones(n, dtype=np.bool_))
-            columns |= {name: column[used] for name, column in of.items()}
+            columns |= of if used.all() else {name: column[used] for name, column in of.items()}
             yield ItemBlock(start, stop - start, **columns)
 
     def blocks(self, *, with_more: bool = False) -> Iterator[RateBlock]:
@@ -294,7 +211,7 @@ class TrialsByItem:
             item_ids=ids,
         )
 
-    def _count_apart(self, some: Mapping[str, NDArray[Any]], apart: _ApartCounter) -> None:
+    def _count_apart(self, some: Mapping[str, NDArray[Any]], apart: ApartCounter) -> None:
         independent = some["arm"] == INDEPENDENT
         if not independent.any():
             return
@@ -371,30 +288,6 @@ class TrialsByItem:
         return columns
 
 
-class _ApartCounter:
-    """`ApartSums`, some rows at a time."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._split, self._K = plan.split, plan.n_agents
-        self._of_agents, self._all, self._clean = np.zeros((2, plan.n_agents)), np.zeros(3), np.zeros(2)
-
-    def add(self, some: Mapping[str, NDArray[Any]], chosen: Bools) -> None:
-        names = ("first", "item", "second", "other_item", "answer")
-        first, item, second, other, y = (some[name][chosen] for name in names)
-        sides = np.append(first, second)
-        self._of_agents += np.bincount(sides, minlength=self._K), np.bincount(sides, np.tile(y, 2), self._K)
-        self._all += len(y), y.sum(), (y**2).sum()
-        kept = clean_independent(self._split, first, item, second, other)
-        self._clean += kept.sum(), y[kept].sum()
-
-    @property
-    def sums(self) -> ApartSums:
-        n, total = self._of_agents
-        n_trials, total_all, squares = self._all.tolist()
-        clean_n, clean_total = self._clean.tolist()
-        return ApartSums(n, total, int(n_trials), total_all, squares, int(clean_n), clean_total)
-
-
 def _counted(counts: NDArray[np.int64], *slots: Ids) -> NDArray[np.int64]:
     """counts: int64[2, S], and how often each slot stands in either of `slots`, with room for new ones."""
     size = max(counts.shape[1], *(int(slot.max(initial=-1)) + 1 for slot in slots))
@@ -448,9 +341,3 @@ def trials_by_item(
             "disk; the run is as it was.",
             slug="engine-full",
         ) from error
-
-
-def clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other: Ids) -> Bools:
-    """Which independent trials a training score may read: bool[T]; under `own`, only the first text's cell matters."""
-    held = split.holdout
-    return np.asarray(~held[first, item] & ((split.rule == "own") | ~held[second, other]))

@@ -19,7 +19,7 @@ from youden.protocol.blocks import extensions_of, first_in_slots
 from youden.protocol.scores import tally, train_scores
 from youden.run.ability import Abilities
 from youden.run.estimators import abilities_of, answers_of, fitted_abilities
-from youden.run.extended import learned_from
+from youden.run.over_judges import learned
 from youden.stats.additive.clipped_linear import ClippedLinear, item_moves
 from youden.stats.additive.observed_cells import agent_components
 from youden.stats.additive.trial_fit import Blocks, trial_fit
@@ -137,7 +137,7 @@ def _on_these(found: Abilities, kind: Callable[[int, int], Outlook]) -> Callable
 
 def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
     plan = result.plan
-    used = learned_from(result) if extensions_of(plan).steps else (plan.slot >= 0) & result.answered
+    used = learned(result) if extensions_of(plan).steps else (plan.slot >= 0) & result.answered
     found = item_contributions(
         plan.first[used],
         plan.second[used],
@@ -147,7 +147,7 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
         first_weight=plan.trials.weight_first[used],
         second_weight=plan.trials.weight_second[used],
         n_items=plan.n_items,
-    ).matrices()
+    )
     n_slots = found.n_trials.sum(axis=1) / 2
     ways = 2 if plan.options.get("pairs") == "unordered" else 1
     most = plan.n_items * (extensions_of(plan).anchors - 1) // ways

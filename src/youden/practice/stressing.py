@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import ReplayMissError
 from youden.judging.asking.terms import Asking
 from youden.nouns import PAIRED, Finding, Pool, Verdicts
@@ -17,7 +18,6 @@ from youden.pools.look.plain_facts import lengths
 from youden.practice.attacks import Planted
 from youden.practice.experiment import asked_under
 from youden.practice.planned_stress import Landing, PlannedAttack, PlannedStress, abilities, check_cost, land, place_of
-from youden.run.ranking import alarms_of
 from youden.text.tables import Table, two_sided
 
 
@@ -124,7 +124,7 @@ def _landed(
             named[finding.slug] = (*named.get(finding.slug, ()), *caught)
     fresh = {agent for _, agent in _accused(findings) - accused} - {*planted.ids, ids[planned.weak]}
     places = {name: land(before[name], after[name], weak=planned.weak, ids=ids) for name in before}
-    alarmed = {k for alarm in alarms_of(result) for k in alarm.agents}
+    alarmed = {k for alarm in TrialsByItem.of(result).yeses.alarms() for k in alarm.agents}
     return Landed(
         attack=one.name,
         what=one.attack.what,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.block_sums import rates_of_agents, symmetric_scores
-from youden.engines.trial_blocks import RateBlock, TrialsByItem
+from youden.engines.block_kinds import RateBlock
+from youden.engines.block_sums import symmetric_scores
+from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import PAIRED, Plan, Rates, Scores, Split, Target, Verdicts
 from youden.nouns.pool import Bools, Positions
 from youden.protocol.blocks import complete_part, extensions_of, in_complete_part
@@ -52,22 +53,13 @@ class Fitted(NamedTuple):
     found: Abilities
 
 
-def fit_rates(
-    rates: Rates,
-    split: Split | None = None,
-    *,
-    target: Target = "items-like-these",
-    with_items: bool = False,
-    n_first: int | None = None,
-) -> Fitted:
+def fit_rates(rates: Rates, split: Split | None = None, *, target: Target = "items-like-these") -> Fitted:
     """Of rates in memory, as `fitted_abilities`. Raises: as `train_scores` and `ClippedLinear.fit`."""
     from youden.stats.additive.clipped_linear import ClippedLinear
 
     scores = train_scores(rates, split)
     model, answers = ClippedLinear().fit(scores), answers_of(rates, split)
-    fpr = pooled_fpr(rates)
-    found = fitted_abilities(model, scores, answers, fpr=fpr, target=target, with_items=with_items, n_first=n_first)
-    return Fitted(scores, model, found)
+    return Fitted(scores, model, fitted_abilities(model, scores, answers, fpr=pooled_fpr(rates), target=target))
 
 
 def fitted_abilities(
@@ -216,7 +208,7 @@ def trial_abilities(
     before: the search as the look before found it, whose bounds need not be made again. with_items: whether `by_item` is made.
     """
     plan = trials.plan
-    if extensions_of(plan).steps:
+    if plan.extensions is not None:
         return _searched_on(trials, anchors_of(trials, target=target))
     if plan.design == Adaptive.name and (found := _searched(trials, before, target=target)) is not None:
         return found
@@ -231,7 +223,7 @@ def trial_abilities(
         n_items=plan.n_items,
         target=target,
     )
-    own, no_rate = rates_of_agents(trials.apart), not trials.apart.n_trials
+    own, no_rate = trials.apart.own_rates, not trials.apart.n_trials
     return abilities_of_means(means, own, target, no_rate=no_rate, with_items=with_items)
 
 
@@ -328,7 +320,7 @@ def _by_slots(trials: TrialsByItem, last: int, rate: float) -> Iterator[PairBloc
     """Answers of the rounds until `last`, less a rate, with a level for each slot."""
     for block in trials.answers():
         part = block.where((block.slot >= 0) & (block.step <= last))
-        n_slots = len(np.unique(part.slot))
+        n_slots = int((np.bincount(part.slot) > 0).sum())
         for few in part.cut(1 + trials.plan.n_agents * n_slots // _AT_ONCE):
             yield few.pairs(less=rate, slots=True, told=True)
 

@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from youden.engines.trial_blocks import ItemBlock, TrialsByItem
-from youden.nouns import PAIRED, PLACING, PLAN, Verdicts
+from youden.engines.block_kinds import ItemBlock
+from youden.engines.trial_blocks import TrialsByItem
+from youden.nouns import PLACING, PLAN
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import after_steps, extensions_of
 from youden.run.ability import TRIALS, Abilities, ItemMatrices
@@ -197,10 +198,3 @@ def added_answers(trials: TrialsByItem, *, less: float, rows: Rows | None = None
             )
 
     return blocks
-
-
-def learned_from(result: Verdicts) -> Bools:
-    """Which rows are answered paired trials that may be learned from: bool[N]."""
-    plan, train = result.plan, result.plan.split.train
-    usable = (plan.arm == PAIRED) & result.answered & train[plan.first, plan.item] & train[plan.second, plan.item]
-    return np.asarray(usable)

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t as student
 
-from youden.engines.trial_blocks import ItemBlock, TrialsByItem
+from youden.engines.block_kinds import ItemBlock
+from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import AgentMove, ExtensionFacts
 from youden.nouns.pool import Bools, Floats, or_none
 from youden.protocol.blocks import extensions_of

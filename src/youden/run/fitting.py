@@ -18,8 +18,9 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import verdict_blocks
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.importers.pool_joiner import refuse_other, write_imported
+from youden.engines.block_kinds import ApartSums, RateBlock
 from youden.engines.block_sums import tallied
-from youden.engines.trial_blocks import ApartSums, RateBlock, trials_by_item
+from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import Finding, PartnerRules, Target
 from youden.nouns.facts import CallCounts
 from youden.protocol.scores import pooled_fpr
@@ -50,8 +51,8 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     run, K = folder.path.resolve().name, plan.n_agents
     parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
-    rows = rows_for(lambda: (part.again() for part in parts), target)
-    with trials_by_item(rows, plan, folder.path, calls=counts, votes=target == JUDGES) as trials:
+    rows, judges = lambda: (part.again() for part in parts), target == JUDGES
+    with trials_by_item(rows_for(rows) if judges else rows, plan, folder.path, calls=counts, votes=judges) as trials:
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         model = ClippedLinear().fit(sums.symmetric)
         found, component = trial_abilities(trials, target=target), model.component_
@@ -59,7 +60,7 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
             component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
         else:
             found = fitted_trials(trials, model, sums.symmetric, target=target)
-        found = over_judges(found, trials)
+        found = over_judges(found, trials) if judges else found
         usd = nan if of.said.usd_tried is None else of.said.usd_tried
         tables = analyse(
             sums,
@@ -78,7 +79,8 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
             if rates or len(of) < TRIALS_WITH_RATES:
                 fresh.write_rates_of_items(((block.start, block.rates) for block in trials.blocks()), plan)
             if says_moves(plan, len(of)):
-                write_moves(fresh, answers_for(folder.read_verdicts(folder.read_plan()), target), run)
+                result = folder.read_verdicts(folder.read_plan())
+                write_moves(fresh, answers_for(result) if judges else result, run)
             signed = judged_parts(plan, of.said.judge, of.said.models, digest=of.said.plan_digest, n_trials=len(of))
             tables.write(fresh, sign(tables.facts, signed), run=run)
     return tables

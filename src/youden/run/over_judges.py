@@ -34,11 +34,9 @@ def judges_of(result: Verdicts) -> list[Verdicts]:
     return [_answered(replace(result, votes=None), vote) for vote in result.votes]
 
 
-def answers_for(result: Verdicts, target: Target) -> Verdicts:
-    """What is ranked by: over judges the mean of all their answers, missing where one gave none; else the answers as they are."""
-    if target != JUDGES or result.votes is None:
-        return result
-    return _answered(result, result.votes.mean(axis=0))
+def answers_for(result: Verdicts) -> Verdicts:
+    """What is ranked by over judges: the mean of all their answers, missing where one gave none."""
+    return result if result.votes is None else _answered(result, result.votes.mean(axis=0))
 
 
 def _answered(result: Verdicts, answer: Floats) -> Verdicts:
@@ -53,7 +51,7 @@ def _columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
     return {"answer": answer, "hard": hard, "missing": np.where(none, reason, 0).astype(np.int8)}
 
 
-def rows_for(rows: Rows, target: Target) -> Rows:
+def rows_for(rows: Rows) -> Rows:
     """`answers_for` of rows that are read some at a time."""
 
     def averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
@@ -62,16 +60,14 @@ def rows_for(rows: Rows, target: Target) -> Rows:
             own = _columns(np.mean(told, axis=0), some["missing"]) if told else {}
             yield SomeRows(some, slice(None), **own)
 
-    return averaged if target == JUDGES else rows
+    return averaged
 
 
 def over_judges(found: Abilities, trials: TrialsByItem) -> Abilities:
-    """Abilities about judges like these, with what the judges differ in, in their error; about another target as they are.
+    """Abilities about judges like these, with what the judges differ in, in their error.
 
     trials: with the votes of a jury. Raises: StatisticsError [judges-few] where one judge answered.
     """
-    if found.target != JUDGES:
-        return found
 
     def blocks() -> Iterator[Told]:
         for block in trials.answers():

@@ -107,7 +107,7 @@ def run_parts(result: Verdicts) -> VarianceParts:
         first_weight=weight,
         second_weight=weight,
         n_items=plan.n_items,
-    ).matrices()
+    )
     return parts_of(of, np.diag(found.covariance.covariance))
 
 

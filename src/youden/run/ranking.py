@@ -15,7 +15,7 @@ import pandas as pd
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
-from youden.nouns import INDEPENDENT, Finding, Plan, Rates, RunFacts, Target, Verdicts
+from youden.nouns import Finding, Plan, Rates, RunFacts, Target, Verdicts
 from youden.nouns.pool import Ids
 from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
 from youden.run.estimators import fit_rates, fitted, trial_abilities
@@ -23,7 +23,7 @@ from youden.run.over_judges import JUDGES, answers_for, over_judges
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
 from youden.stats.additive.observed_cells import agent_components, disconnected
 from youden.stats.trials.comparisons import Differences
-from youden.stats.trials.false_positives import Alarm, false_positive_alarms
+from youden.stats.trials.false_positives import Alarm
 
 
 def rank(
@@ -110,7 +110,7 @@ def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
 
 
 def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
-    return TrialsByItem.of(answers_for(result, target), votes=target == JUDGES)
+    return TrialsByItem.of(answers_for(result), votes=True) if target == JUDGES else TrialsByItem.of(result)
 
 
 def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
@@ -118,9 +118,11 @@ def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
     found = trial_abilities(trials, target=target)
     if found is not None:
         component = components_of(trials)
-        return over_judges(found, trials), component, disconnected(component)
-    _, model, found = fitted(trials, target=target)
-    return over_judges(found, trials), model.component_, model.message_
+        message = disconnected(component)
+    else:
+        _, model, found = fitted(trials, target=target)
+        component, message = model.component_, model.message_
+    return over_judges(found, trials) if target == JUDGES else found, component, message
 
 
 def components_of(trials: TrialsByItem) -> Ids:
@@ -136,15 +138,6 @@ def warnings_of(warnings: Sequence[Finding], alarms: Sequence[Alarm], plan: Plan
     the fit, which is empty where all is well."""
     found = [*warnings, *(_alarm(alarm, plan) for alarm in alarms)]
     return [*found, Finding("fit", message)] if message else found
-
-
-def alarms_of(result: Verdicts) -> tuple[Alarm, ...]:
-    """Agents and pairs that the judge takes for the same source on unrelated texts, more often than chance allows."""
-    plan = result.plan
-    apart = (plan.arm == INDEPENDENT) & result.answered
-    return false_positive_alarms(
-        plan.first[apart], plan.second[apart], result.hard[apart] >= 0.5, n_agents=plan.n_agents
-    )
 
 
 def _alarm(alarm: Alarm, plan: Plan) -> Finding:

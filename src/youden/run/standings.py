@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.block_sums import paired_answers
-from youden.engines.trial_blocks import RateBlock, TrialsByItem
+from youden.engines.block_kinds import RateBlock, paired_answers
+from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError
 from youden.nouns import (
     FOLLOW_UP,
@@ -159,8 +159,8 @@ class AllAnswers(NamedTuple):
 
 
 def answers_of_pairs(blocks: Callable[[], Iterable[RateBlock]]) -> Iterator[PairBlock]:
-    """`paired_answers` of each block."""
-    return (paired_answers(block.rates, block.split) for block in blocks())
+    """Of each block."""
+    return (block.answers for block in blocks())
 
 
 def standings_of(

@@ -71,9 +71,14 @@ class PairTotals:
         check_trials(block.first, block.second, block.item, answer=block.value)
         K, weight, y = len(self.times), block.weight, off_item(block)
         pair = block.first.astype(np.int64) * K + block.second
-        columns = (weight * y, weight, weight * y**2, weight > 0)
-        for sums, column in zip((self.total, self.times, self.squares, self.rows), columns, strict=True):
-            sums += np.bincount(pair, column, K * K).reshape(K, K)  # noqa: PLW2901
+
+        def of_pairs(column: Floats | Bools) -> Floats:
+            return np.asarray(np.bincount(pair, column, K * K).reshape(K, K))
+
+        self.total += of_pairs(weight * y)
+        self.times += of_pairs(weight)
+        self.squares += of_pairs(weight * y**2)
+        self.rows += of_pairs(weight > 0)
         self._whole += float((weight * block.value).sum())
 
     @property

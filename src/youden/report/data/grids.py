@@ -228,7 +228,7 @@ class HoldoutPoints:
 
 
 def false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
-    """One line for each agent with independent trials that answered, the highest rate first; alarms are those of `alarms_of`.
+    """One line for each agent with independent trials that answered, the highest rate first; alarms are those of `YesCounts`.
 
     Intervals are Clopper–Pearson at 1 − .05/K, so that all of them hold together with 95 %.
     """

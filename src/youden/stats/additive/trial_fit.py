@@ -59,7 +59,7 @@ class PairBlock(NamedTuple):
     ) -> PairBlock:
         """Single answers to some rows of trials; slot: what their levels are, not numbered yet."""
         value = answer[rows]
-        level = None if slot is None else np.unique(slot[rows], return_inverse=True)[1].astype(np.int32)
+        level = None if slot is None else _from_zero(slot[rows])
         return cls(
             first[rows], second[rows], item[rows], value, np.ones(len(value)), np.zeros(len(value)), n_items, level
         )
@@ -68,6 +68,12 @@ class PairBlock(NamedTuple):
     def levels(self) -> Ids:
         """int[R]."""
         return self.item if self.level is None else self.level
+
+
+def _from_zero(slot: Ids) -> Ids:
+    """Numbered anew, in their order: int32."""
+    place = slot - slot.min(initial=0)
+    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place], dtype=np.int32)
 
 
 Blocks = Callable[[], Iterable[PairBlock]]

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.nouns.pool import Floats, Ids, Positions, freeze
-from youden.stats.base.clusters import covariance_over_clusters
+from youden.nouns.pool import Floats, Ids, freeze
+from youden.stats.additive.trial_fit import PairBlock, by_cell
 from youden.stats.base.estimator import check_level, check_trials
+from youden.stats.trials.trial_errors import nothing_known, trial_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,36 +64,24 @@ def trial_mean(
     """
     check_level(level)
     check_trials(first, second, slot, answer=answer)
-    agent = np.concatenate([first, second])
-    n_trials = np.bincount(agent, minlength=n_agents)
-    mean = _ratio(np.bincount(agent, weights=np.tile(answer, 2), minlength=n_agents).astype(np.float64), n_trials)
     _, place = np.unique(slot, return_inverse=True)
-    share = _by_slot(agent, place, np.ones(len(answer)), n_trials)
-    n_slots = (share > 0).sum(axis=1)
-    error, freedom, margin = np.full((3, n_agents), np.nan)
+    n_places = int(place.max(initial=-1)) + 1
+    block = PairBlock.of(place.astype(np.int32), first, second, answer, n_items=n_places)
+    found = trial_means(lambda: [block], n_agents=n_agents, n_items=n_places, target="items-like-these")
+    n_trials, n_slots = found.weight, (by_cell(block, block.weight, n_agents) > 0).sum(axis=1)
+    covariance, method = found.covariance, "residuals by slot, shrunk variances, Student t"
+    if n_population is not None:
+        covariance = covariance.scaled(np.full(n_agents, max(0.0, 1 - len(answer) / (n_population + 1))))
+        method += ", finite population"
     if (slot < 0).any():
-        method = "none: there are trials without a slot"
+        covariance, method = nothing_known(n_agents), "none: there are trials without a slot"
     elif (n_slots >= 2).sum() < 3:
         method = "none: fewer than 3 agents have trials in 2 slots"
-    else:
-        seen = n_trials > 0
-        centre, n_seen = mean[seen].mean(), int(seen.sum())
-        effect = (n_seen - 1) / (n_seen - 2) * (mean - centre)
-        residual = answer - (centre + effect[first] + effect[second])
-        residual -= (np.bincount(place, residual) / np.bincount(place))[place]
-        found = covariance_over_clusters(
-            _by_slot(agent, place, residual, n_trials), share, size=1 / np.maximum(n_trials, 1)
-        )
-        if n_population is not None:
-            found = found.scaled(np.full(n_agents, max(0.0, 1 - len(answer) / (n_population + 1))))
-        error, freedom, margin = found.error, found.freedom, found.half_width(level)
-        method = "residuals by slot, shrunk variances, Student t" + (
-            "" if n_population is None else ", finite population"
-        )
+    mean, margin = found.ability, covariance.half_width(level)
     return TrialMeanResult(
         mean=mean,
-        error=error,
-        freedom=freedom,
+        error=covariance.error,
+        freedom=covariance.freedom,
         low=mean - margin,
         high=mean + margin,
         n_trials=n_trials.astype(np.int32),
@@ -100,17 +89,3 @@ def trial_mean(
         level=level,
         method=method,
     )
-
-
-def _by_slot(agent: Ids, place: Positions, value: Floats, n_trials: Positions) -> Floats:
-    """Sums of a trial's value over an agent's trials in a slot, over its trials in all: float[K, S]."""
-    n_agents, n_slots = len(n_trials), int(place.max(initial=-1)) + 1
-    total = np.bincount(agent * n_slots + np.tile(place, 2), np.tile(value, 2), n_agents * n_slots)
-    return np.asarray(total.reshape(n_agents, n_slots) / np.maximum(n_trials, 1)[:, None])
-
-
-def _ratio(total: Floats, n: Positions) -> Floats:
-    """total / n, NaN where n is 0."""
-    quotient: Floats = np.full(len(n), np.nan)
-    np.divide(total, n, out=quotient, where=n > 0)
-    return quotient

@@ -18,7 +18,6 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import Target
-from youden.nouns.cells import CellIndex, touched_cells
 from youden.nouns.pool import Floats, Ids, Positions, freeze
 from youden.stats.additive.trial_fit import Blocks, ItemMoves, PairBlock, by_cell, by_level
 from youden.stats.base.clusters import NOTHING, PRIOR_CLUSTERS, CentredCovariance, covariance_of_blocks
@@ -45,27 +44,6 @@ class ItemContributions:
         freeze([self.ability, self.by_item, self.weight, self.n_trials, self.within])
 
 
-@dataclass(frozen=True, eq=False)
-class ContributionCells:
-    """`ItemContributions` of the cells that trials touch, as columns: by_item, weight, n_trials are float[N] here."""
-
-    cells: CellIndex
-    ability: Floats
-    by_item: Floats
-    weight: Floats
-    n_trials: Floats
-    within: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.ability, self.by_item, self.weight, self.n_trials, self.within])
-
-    def matrices(self) -> ItemContributions:
-        by_item, weight, n_trials = (
-            self.cells.matrix(column, empty=0.0) for column in (self.by_item, self.weight, self.n_trials)
-        )
-        return ItemContributions(self.ability, by_item, weight, n_trials, self.within)
-
-
 class Difference(NamedTuple):
     """value: θ_new − θ_old; own + noise: its variance over items of the kind; n_items: that hold a trial of either.
 
@@ -88,8 +66,8 @@ def item_contributions(
     first_weight: Floats,
     second_weight: Floats,
     n_items: int,
-) -> ContributionCells:
-    """e = r − r̄_item, r = y − (K−1)/(K−2)·((θ_i−θ̄)+(θ_k−θ̄)), summed by agent and item: the cells that trials touch.
+) -> ItemContributions:
+    """e = r − r̄_item, r = y − (K−1)/(K−2)·((θ_i−θ̄)+(θ_k−θ̄)), summed by agent and item.
 
     An ability is a mean over the other agents, hence the factor.
     first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], a linear estimate, NaN where there is none; weights:
@@ -106,24 +84,20 @@ def item_contributions(
     residual = answer - effect[first] - effect[second]
     times = np.maximum(np.bincount(item, minlength=n_items), 1)
     residual = residual - (np.bincount(item, residual, n_items) / times)[item]
-    cells, rows = touched_cells(item, first, second, n_agents=n_agents, n_items=n_items)
-    sides = list(zip(rows, (first_weight, second_weight), strict=True))
+    sides = ((first, first_weight), (second, second_weight))
 
     def summed(of: Callable[[Floats], Floats]) -> Floats:
-        return np.asarray(sum(np.bincount(row, of(w), len(cells)) for row, w in sides), dtype=np.float64)
-
-    def of_agents(column: Floats) -> Floats:
-        return np.asarray(np.bincount(cells.agent, column, n_agents), dtype=np.float64)
+        cells = (np.bincount(agent * np.int64(n_items) + item, of(w), n_agents * n_items) for agent, w in sides)
+        return np.asarray(sum(cells), dtype=np.float64).reshape(n_agents, n_items)
 
     share = summed(lambda w: w)
-    whole = np.maximum(of_agents(share), np.finfo(np.float64).tiny)[cells.agent]
+    whole = np.maximum(share.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     n = summed(lambda w: np.asarray(w > 0, dtype=np.float64))
     squares = summed(lambda w: residual**2 * (w > 0))
     squares -= np.divide(summed(lambda w: residual * (w > 0)) ** 2, n, out=np.zeros(n.shape), where=n > 0)
-    freedom = of_agents(np.maximum(n - 1, 0))
-    within = np.divide(of_agents(squares), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
-    by_item = summed(lambda w: w * residual)
-    return ContributionCells(cells, ability, by_item / whole, share / whole, n, np.maximum(within, 0))
+    freedom = np.maximum(n - 1, 0).sum(axis=1)
+    within = np.divide(squares.sum(axis=1), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
+    return ItemContributions(ability, summed(lambda w: w * residual) / whole, share / whole, n, np.maximum(within, 0))
 
 
 def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
