@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from threading import Lock
@@ -27,15 +27,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, YoudenError
-from youden.nouns import Json, Plan, Verdicts
+from youden.nouns import Json, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.opened_trials import Sources, cells_of, find_sources, judge_of_calls, raw_answers, text_of
 from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
 from youden.report.data.report import build_report
 from youden.report.data.summary import summarise_run
-from youden.report.data.trial_rows import KINDS, Chosen, Column, TrialBook, TrialLine
-from youden.report.pages.embed import live_figures
+from youden.report.data.trial_rows import KINDS, Chosen, Column, TrialBook
+from youden.report.pages.embed import live_figures, names_in
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
 from youden.view.shown import LiveRun, Runs, TrialParts, cells_with, named, names_like, stamp, state_of
@@ -223,7 +223,7 @@ class Viewer:
             stop=(page + 1) * PAGE_SIZE,
         )
         lines = [asdict(line) for line in found.lines]
-        return _json({"total": found.total, "lines": lines, **_names_in(found.lines, plan)})
+        return _json({"total": found.total, "lines": lines, **names_in(found.lines, plan.agent_ids, plan.item_ids)})
 
     def _names(self, request: Request) -> Response:
         plan, asked = self._opened(request).book.plan, request.query_params
@@ -245,10 +245,10 @@ class Viewer:
         return _json(
             {
                 "line": asdict(line),
-                **_names_in([line], book.plan),
+                **names_in([line], book.plan.agent_ids, book.plan.item_ids),
                 "first": first,
                 "second": second,
-                "raw": None if raw is None else asdict(raw),
+                "raw": raw,
                 "prompt": None if prompt is None else asdict(prompt),
             }
         )
@@ -312,16 +312,6 @@ def _answers(folder: RunFolder) -> Verdicts:
     if result is None:
         raise HTTPException(404, "This run was imported: it has no trials.")
     return result
-
-
-def _names_in(lines: Sequence[TrialLine], plan: Plan) -> dict[str, Json]:
-    """The names of the agents and items that these trials speak of, by position."""
-    agents = {agent for line in lines for agent in (line.first, line.second)}
-    items = {item for line in lines for item in (line.item, line.other_item) if item is not None}
-    return {
-        "agents": {str(k): printable(plan.agent_ids[k]) for k in agents},
-        "items": {str(j): printable(plan.item_ids[j]) for j in items},
-    }
 
 
 def _shown(agent: RankedAgent, beside: list[Json]) -> dict[str, Json]:

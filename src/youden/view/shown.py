@@ -16,13 +16,13 @@ from starlette.exceptions import HTTPException
 from youden.data.folder.csv_tables import ranking_rows
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_tables import verdict_blocks
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.config.judge_files import load_judge_config, price
 from youden.judging.question.questions import keys
 from youden.judging.store.answers import open_store
 from youden.nouns import MISSING_REASONS, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions
+from youden.report.data.answer_blocks import trials_on_disk
 from youden.report.data.ranking_tables import RankedAgent, rank_agents
 from youden.report.data.trial_rows import Chosen, Column, Page, TrialLine, TrialRows
 from youden.run.ranking import rank
@@ -46,9 +46,8 @@ class TrialParts:
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises: RunFolderError."""
-        self.plan, of = folder.judged_files()
-        self.judge = of.said.judge if "key" in of.said.measured else None
-        self._blocks = verdict_blocks(of, self.plan)
+        source = trials_on_disk(folder)
+        self.plan, self.judge, self._blocks = source.plan, source.asked, source.blocks
         self._ends = np.cumsum([block.n_rows for block in self._blocks])
         self._counted: tuple[object, _Counted] | None = None
         self._open: tuple[int, TrialRows] | None = None

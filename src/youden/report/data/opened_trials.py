@@ -25,18 +25,8 @@ MAX_TEXT = 4_000
 """Most trials, bytes of text and characters of one text that a page carries."""
 
 
-@dataclass(frozen=True)
-class RawAnswer:
-    """What the judge sent back. top: first answer token's alternatives with their probabilities."""
-
-    text: str
-    finish_reason: str
-    model: str
-    tokens_in: int
-    tokens_out: int
-    seconds: float
-    refusal: str | None
-    top: tuple[tuple[str, float], ...]
+Raw = dict[str, Json]
+"""What the judge sent back, as a page shows it. top: first answer token's alternatives with their probabilities."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +59,8 @@ class Sample:
     texts: tuple[str, ...]
     first: tuple[int, ...]
     second: tuple[int, ...]
-    raw: tuple[RawAnswer | None, ...]
+    raw: tuple[Raw | None, ...]
     n_all: int
-
-    @property
-    def agents(self) -> list[int]:
-        """Positions of the agents it speaks of."""
-        return sorted({agent for line in self.lines for agent in (line.first, line.second)})
-
-    @property
-    def items(self) -> list[int]:
-        """Positions of the items it speaks of."""
-        found = {item for line in self.lines for item in (line.item, line.other_item)}
-        return sorted(item for item in found if item is not None)
 
 
 def judge_of_calls(result: Verdicts) -> Mapping[str, Json] | None:
@@ -148,7 +127,7 @@ def sample_trials(
     )
 
 
-def raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[RawAnswer | None, ...]:
+def raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
     """The stored answers under these keys; None where there is none. Raises: JudgeError where the store is damaged."""
     if store is None:
         return (None,) * len(keys)
@@ -175,17 +154,17 @@ def _text(sources: Sources, cell: Cell) -> str | None:
     return None if text is None else clipped(text, MAX_TEXT)
 
 
-def _raw(completion: Completion) -> RawAnswer:
-    return RawAnswer(
-        text=clipped(completion.text, MAX_TEXT),
-        finish_reason=readable(completion.finish_reason),
-        model=readable(completion.model),
-        tokens_in=completion.tokens_in,
-        tokens_out=completion.tokens_out,
-        seconds=completion.seconds,
-        refusal=None if completion.refusal is None else clipped(completion.refusal, MAX_TEXT),
-        top=tuple((readable(token), math.exp(value)) for token, value in completion.top_logprobs),
-    )
+def _raw(completion: Completion) -> Raw:
+    return {
+        "text": clipped(completion.text, MAX_TEXT),
+        "finish_reason": readable(completion.finish_reason),
+        "model": readable(completion.model),
+        "tokens_in": completion.tokens_in,
+        "tokens_out": completion.tokens_out,
+        "seconds": completion.seconds,
+        "refusal": None if completion.refusal is None else clipped(completion.refusal, MAX_TEXT),
+        "top": [[readable(token), math.exp(value)] for token, value in completion.top_logprobs],
+    }
 
 
 def _prompt(config: JudgeConfig, digest: str) -> AskedPrompt | None:

@@ -166,22 +166,27 @@ def trial_data(
     if trials is None:
         return None
     sample = trials.sample
-    shown: dict[str, Json] = {
-        "agents": _named(agents, sample.agents if sampled else ()),
-        "items": _named(items, sample.items if sampled else ()),
-    }
     lines = [vars(line) for line in sample.lines] if sampled else []
     if not any(line["first_repeat"] for line in lines):
         lines = [{name: value for name, value in line.items() if not name.endswith("_repeat")} for line in lines]
     return {
-        **shown,
+        **names_in(sample.lines if sampled else (), agents, items),
         "lines": [list(line.values()) for line in lines],
         "columns": list(lines[0]) if lines else [],
         "texts": list(sample.texts) if sampled else [],
         "first": list(sample.first),
         "second": list(sample.second),
-        "raw": [None if raw is None else asdict(raw) for raw in sample.raw] if sampled else [],
+        "raw": list(sample.raw) if sampled else [],
         "prompt": None if trials.prompt is None else asdict(trials.prompt),
+    }
+
+
+def names_in(lines: Sequence[TrialLine], agents: Sequence[str], items: Sequence[str]) -> dict[str, Json]:
+    """The names of the agents and items that these trials speak of, by position."""
+    asked = {item for line in lines for item in (line.item, line.other_item) if item is not None}
+    return {
+        "agents": _named(agents, sorted({agent for line in lines for agent in (line.first, line.second)})),
+        "items": _named(items, sorted(asked)),
     }
 
 
