@@ -58,16 +58,23 @@ def bring(
     [import-dropped] where more than 1 % of the responses cannot be used, [import-other] where `out` holds a run or another pool.
     """
     read = IMPORTERS.load(format_)
-    refused = ""
     if columns and format_ not in TABLES:
-        refused = f"has no columns to name, but {', '.join(columns)} was given. Leave --column out."
-    elif text != "answer" and format_ not in TRACES:
-        in_these = ", ".join(sorted(TRACES))
-        refused = f"holds answers alone, but --text {text} was given. Leave it out; transcripts are in: {in_these}."
-    elif hub and format_ != "hf-dataset":
-        refused = f"reads files, but --{', --'.join(hub)} was given, which is of a dataset on the Hub. Leave it out."
-    if refused:
-        raise ConfigError(f"The format '{format_}' {refused}", slug="import-columns")
+        raise ConfigError(
+            f"The format '{format_}' has no columns to name, but {', '.join(columns)} was given. Leave --column out.",
+            slug="import-columns",
+        )
+    if text != "answer" and format_ not in TRACES:
+        raise ConfigError(
+            f"The format '{format_}' holds answers alone, but --text {text} was given. Leave it out; transcripts are in: "
+            f"{', '.join(sorted(TRACES))}.",
+            slug="import-columns",
+        )
+    if hub and format_ != "hf-dataset":
+        raise ConfigError(
+            f"The format '{format_}' reads files, but --{', --'.join(hub)} was given, which is of a dataset on the Hub. "
+            "Leave it out.",
+            slug="import-columns",
+        )
     imported = read(
         paths, columns=columns or {}, **({"hub": hub} if hub else {}), **({"text": text} if format_ in TRACES else {})
     )
