@@ -7,8 +7,15 @@ import numpy as np
 from pools import answer_with, make_pool
 from worlds import analysed
 from youden.nouns import INDEPENDENT
+from youden.nouns.pool import Bools, Ids
 from youden.protocol.plan import make_plan
-from youden.stats.trials.false_positives import false_positive_alarms
+from youden.stats.trials.false_positives import Alarm, YesCounts
+
+
+def false_positive_alarms(first: Ids, second: Ids, yes: Bools, *, n_agents: int) -> tuple[Alarm, ...]:
+    counts = YesCounts(n_agents)
+    counts.add(first, second, yes)
+    return counts.alarms()
 
 
 def drawn(seed: int, n: int = 3000, n_agents: int = 10) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:

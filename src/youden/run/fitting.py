@@ -23,9 +23,8 @@ from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import Finding, PartnerRules, Target
 from youden.nouns.facts import CallCounts
-from youden.protocol.scores import pooled_fpr
 from youden.run.analysis import Analysis, analyse, judged_parts, sign
-from youden.run.estimators import answers_in_blocks, fitted_abilities, fitted_trials, trial_abilities
+from youden.run.estimators import fit_rates, fitted_trials, trial_abilities
 from youden.run.extension import extension_facts
 from youden.run.over_judges import JUDGES, answers_for, over_judges, rows_for
 from youden.run.partner_rules import partner_rules
@@ -92,9 +91,7 @@ def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> A
     blocks, K = [RateBlock(0, rates, rates, None)], rates.n_agents
     # rates are less what they are less already: no arm is known
     sums = tallied(blocks, rates, ApartSums(np.zeros(K), np.zeros(K), 0, 0.0, 0.0, 0, 0.0), None)
-    model = ClippedLinear().fit(sums.symmetric)
-    answers = partial(answers_in_blocks, lambda: blocks, drawn=False, less=0.0)
-    found = fitted_abilities(model, sums.symmetric, answers, fpr=pooled_fpr(rates), target=target)
+    _, model, found = fit_rates(rates, target=target)
     notes = [Finding("import", note) for note in folder.read_notes()]
     tables = analyse(
         sums,

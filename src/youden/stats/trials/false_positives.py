@@ -26,23 +26,6 @@ class Alarm:
     p_value: float
 
 
-def false_positive_alarms(
-    first: Ids, second: Ids, yes: Bools, *, n_agents: int, level: float = 0.95
-) -> tuple[Alarm, ...]:
-    """Agents, then unordered pairs, whose yeses exceed twice the others' rate and chance, at `level` over all of one kind.
-
-    P(X ≥ n_yes), X binomial(n, rate), rate = (yeses of trials without it + ½)/(their number + 1); below (1 − level) over the
-    number tested (Bonferroni). A pair counts only where neither of its agents has an alarm. 1 yes alone never raises one.
-
-    first, second: int[T] of independent trials; yes: bool[T].
-
-    Raises: StatisticsError [level].
-    """
-    counts = YesCounts(n_agents)
-    counts.add(first, second, yes)
-    return counts.alarms(level=level)
-
-
 class YesCounts:
     """Independent trials by unordered pair of agents, int64[K, K] above the diagonal: n, and their yeses n_yes; blocks add up."""
 
@@ -57,24 +40,25 @@ class YesCounts:
         self.n_yes += np.bincount(pair[yes], minlength=K * K).reshape(K, K)
 
     def alarms(self, *, level: float = 0.95) -> tuple[Alarm, ...]:
-        """As `false_positive_alarms` of all that was added. Raises: StatisticsError [level]."""
+        """Agents, then unordered pairs, whose yeses exceed twice the others' rate and chance, at `level` over all of one kind.
+
+        P(X ≥ n_yes), X binomial(n, rate), rate = (yeses of trials without it + ½)/(their number + 1); below (1 − level) over the
+        number tested (Bonferroni). A pair counts only where neither of its agents has an alarm. 1 yes alone never raises one.
+
+        Raises: StatisticsError [level].
+        """
+        check_level(level)
         low, high = np.nonzero(self.n)
-        return _alarms(low, high, self.n[low, high], self.n_yes[low, high], n_agents=len(self.n), level=level)
-
-
-def _alarms(
-    low: Positions, high: Positions, n: Positions, n_yes: Positions, *, n_agents: int, level: float
-) -> tuple[Alarm, ...]:
-    check_level(level)
-    agent, of_all = np.append(low, high), (int(n.sum()), int(n_yes.sum()))
-    tested = _test(_summed(agent, n, n_agents), _summed(agent, n_yes, n_agents), *of_all)
-    alarms = [Alarm((int(i),), *found) for i, found in _raised(tested, 1 - level)]
-    rung = {alarm.agents[0] for alarm in alarms}
-    for row, found in _raised(_test(n, n_yes, *of_all), 1 - level):
-        both = int(low[row]), int(high[row])
-        if not rung & set(both):
-            alarms.append(Alarm(both, *found))
-    return tuple(alarms)
+        n, n_yes, agent, K = self.n[low, high], self.n_yes[low, high], np.append(low, high), len(self.n)
+        of_all = int(n.sum()), int(n_yes.sum())
+        tested = _test(_summed(agent, n, K), _summed(agent, n_yes, K), *of_all)
+        alarms = [Alarm((int(i),), *found) for i, found in _raised(tested, 1 - level)]
+        rung = {alarm.agents[0] for alarm in alarms}
+        for row, found in _raised(_test(n, n_yes, *of_all), 1 - level):
+            both = int(low[row]), int(high[row])
+            if not rung & set(both):
+                alarms.append(Alarm(both, *found))
+        return tuple(alarms)
 
 
 def _summed(agent: Positions, of_pair: Positions, n_agents: int) -> Positions:
