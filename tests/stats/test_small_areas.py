@@ -52,7 +52,7 @@ def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_br
     value = np.concatenate([np.r_[np.ones(y), np.zeros(n - y)] for y in yes])
     found = quality_of_labels(np.repeat(np.arange(6), n), np.arange(18), value, ability=ability, error=np.zeros(6))
     draws, nothing = 400_000, 0.2 + 1.5 / 6
-    taus = np.exp(np.linspace(np.log(0.1), np.log(2.4), 6))
+    taus = np.exp(np.linspace(np.log(0.2), np.log(2.4), 9))
     beside, alone = taus / (1 + (taus / 0.6) ** 2) ** 1.5, np.exp(-0.5 * (np.log(taus) / 0.6) ** 2)
     kind = rng.choice(3, draws, p=[nothing, 0.8 * (1 - nothing), 0.2 * (1 - nothing)])
     one, other = (rng.choice(taus, draws, p=chance / chance.sum()) for chance in (alone, beside))

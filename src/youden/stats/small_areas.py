@@ -31,7 +31,7 @@ _EDGE, _STEP, _FINE = 7.0, 0.125, 0.05
 """Logits of the grid; its step, and that for more than `_MANY` labels an agent, of which `_MOST` count."""
 _MANY, _MOST = 150, 1000
 _SCALES = np.exp(np.arange(np.log(0.08), np.log(5.0), 0.2))
-_TAUS = np.exp(np.linspace(np.log(0.1), np.log(2.4), 6))
+_TAUS = np.exp(np.linspace(np.log(0.2), np.log(2.4), 9))
 _ALONE = np.exp(-0.5 * (np.log(_TAUS) / 0.6) ** 2)
 _BESIDE = _TAUS / (1 + (_TAUS / 0.6) ** 2) ** 1.5
 """Priors of τ, the SD of u: log-normal about 1 where b = 0, for then u is all that agents differ by; else half-t₂."""
