@@ -63,7 +63,8 @@ def plan_round(config: RunConfig, goal: Goal, *, number: int = 0, spent: int = 0
             return "those named are near enough to the best"
         active, more, _ = wanting(told, look.end, top=top, share=look.next_share, goal=within)
         asked = min(left, active.sum() * ceil(more * float(found.n_trials[active].max())) * arms)
-    if number == ROUNDS * (within is None) > 0 or asked < 2 * active.sum() * arms:
+    over = within is None and number == ROUNDS
+    if over or asked < 2 * active.sum() * arms:
         return "the calls are spent"
     focus = [plan.agent_ids[k] for k in np.flatnonzero(active)]
     try:

@@ -116,7 +116,7 @@ def judge_shift(
     answered = ~np.isnan(one) & known[first] & known[second]
     mine = place[first[answered]], place[second[answered]]
     a, unscaled = _effects(*mine, one[answered], K)
-    doubt = np.diag(unscaled) * _variance(one[answered] - a[mine[0]] - a[mine[1]], K)
+    doubt = _doubt(*mine, one[answered] - a[mine[0]] - a[mine[1]], unscaled)
     i, k = place[first[both]], place[second[both]]
     solved, inverse = _effects(i, k, other[both], K, beside=one[both])
     fitted = solved[i] + solved[k] + solved[K] * one[both]
@@ -183,6 +183,12 @@ def _effects(first: Ids, second: Ids, answer: Floats, K: int, *, beside: Floats 
         right = np.append(right, beside @ answer)
     inverse = np.asarray(np.linalg.pinv(normal, rcond=1e-10, hermitian=True), dtype=np.float64)
     return inverse @ right, inverse
+
+
+def _doubt(first: Ids, second: Ids, left: Floats, inverse: Floats) -> Floats:
+    """Variances of effects, each trial with its own error: a judge that nearly always says no to an agent knows it better."""
+    each = inverse[:, first] + inverse[:, second]
+    return np.asarray((each**2) @ left**2) * len(left) / max(len(left) - len(inverse), 1)
 
 
 def _variance(left: Floats, n_fitted: int) -> float:
