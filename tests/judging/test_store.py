@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from youden.errors import ConfigError, JudgeError, YoudenError
 from youden.judging.call.failures import Failure
-from youden.judging.call.reply import MOST_TOKENS
+from youden.judging.call.reply import LONGEST_NAME, MOST_TOKENS
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
 from youden.nouns import Completion
 
 ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
 texts = st.text(st.characters(exclude_categories=["Cs"]))
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=LONGEST_NAME)
 
 
 def slug_of(path: Path, **options: bool) -> str:
@@ -33,7 +34,7 @@ def slug_of(path: Path, **options: bool) -> str:
 
 
 @settings(max_examples=15, deadline=None)
-@given(text=texts, model=texts, refusal=st.none() | texts, tokens=st.integers(0, MOST_TOKENS))
+@given(text=texts, model=names, refusal=st.none() | texts, tokens=st.integers(0, MOST_TOKENS))
 def test_an_answer_comes_back_as_it_went_in(
     tmp_path_factory: pytest.TempPathFactory, text: str, model: str, refusal: str | None, tokens: int
 ) -> None:
