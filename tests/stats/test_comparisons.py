@@ -10,23 +10,25 @@ from scipy.special import ndtr
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
-from youden.stats.base.metrics import rank_ranges
-from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
+from youden.stats import CentredCovariance, differences, holm, places_at_once
 
 
-def centred(K: int, *, variance: float = 1.0) -> Floats:
-    """Covariance of K independent abilities less their mean."""
-    return variance * (np.eye(K) - 1 / K)
+def centred(K: int, *, variance: float = 1.0) -> CentredCovariance:
+    """Of K independent abilities less their mean, as surely known as the normal distribution has it."""
+    return known_to_be(variance * (np.eye(K) - 1 / K))
+
+
+def known_to_be(covariance: Floats) -> CentredCovariance:
+    return CentredCovariance(covariance, np.where(np.isnan(np.diag(covariance)), np.nan, np.inf))
 
 
 def test_a_comparison_by_hand() -> None:
-    result = compare_agents(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
-    assert result.difference[0, 1] == pytest.approx(0.3)
-    assert result.error[0, 1] == pytest.approx(np.sqrt(0.02))
-    assert result.p_value[0, 1] == pytest.approx(2 * ndtr(-0.3 / np.sqrt(0.02)))
-    np.testing.assert_allclose(result.p_holm, result.p_holm.T)
-    assert result.p_holm[0, 2] == pytest.approx(3 * result.p_value[0, 2])
-    assert np.isnan(np.diag(result.p_value)).all()
+    told = differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
+    assert told.value[0, 1] == pytest.approx(0.3)
+    assert told.error[0, 1] == pytest.approx(np.sqrt(0.02))
+    assert told.p_above[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
+    assert told.p_above[1, 0] == pytest.approx(1 - told.p_above[0, 1])
+    assert (np.diag(told.p_above) == 1).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -45,33 +47,31 @@ def test_holm_rejects_what_its_step_down_rejects(p: list[float]) -> None:
 
 
 def test_exact_abilities_are_told_apart_without_a_warning() -> None:
-    result = compare_agents(np.array([0.5, 0.5, 0.1]), np.zeros((3, 3)))
-    assert (result.p_value[0, 1], result.p_value[0, 2]) == (1, 0)
-    places = rank_sets(np.array([0.5, 0.5, 0.1]), np.zeros((3, 3)), rng=np.random.default_rng(0))
+    told = differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
+    assert (told.p_above[0, 2], told.p_above[2, 0]) == (0, 1)
+    places = places_at_once(told)
     assert (places.low.tolist(), places.high.tolist()) == ([1, 1, 3], [2, 2, 3])
 
 
 def test_agents_far_apart_have_one_place_each_and_equal_ones_any() -> None:
-    rng = np.random.default_rng(0)
-    apart = rank_sets(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4), rng=rng)
+    apart = places_at_once(differences(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4)))
     assert (apart.low.tolist(), apart.high.tolist()) == ([1, 3, 2], [1, 3, 2])
-    equal = rank_sets(np.zeros(4), centred(4), rng=rng)
+    equal = places_at_once(differences(np.zeros(4), centred(4)))
     assert (equal.low.tolist(), equal.high.tolist()) == ([1] * 4, [4] * 4)
 
 
 def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -> None:
     covariance = np.full((5, 5), np.nan)
-    covariance[:2, :2] = covariance[2:4, 2:4] = centred(2, variance=1e-4)
-    ability = np.array([0.9, 0.1, 0.8, 0.2, np.nan])
-    result = compare_agents(ability, covariance)
-    assert np.isfinite(result.p_value[0, 1])
-    assert np.isnan(result.p_value[0, 2:]).all()
-    places = rank_sets(ability, covariance, rng=np.random.default_rng(0))
+    covariance[:2, :2] = covariance[2:4, 2:4] = centred(2, variance=1e-4).covariance
+    told = differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
+    assert told.p_above[0, 1] < 1e-6
+    assert (told.p_above[0, 2:] == 1).all()
+    places = places_at_once(told)
     assert (places.low.tolist(), places.high.tolist()) == ([1, 2, 1, 2, 1], [4, 5, 4, 5, 5])
 
 
-def test_sets_of_ranks_hold_for_all_agents_at_once_and_single_intervals_do_not() -> None:
-    """Simulated: close abilities, 95 % sets; unions of single 95 % intervals for θ − θ̄ are no such promise either way."""
+def test_places_hold_for_all_agents_at_once() -> None:
+    """Simulated: close abilities, 95 % sets."""
     rng = np.random.default_rng(1)
     theta = np.repeat([0.0, 0.1, 3.0], 4)
     truth_low = np.array([1 + (theta > t).sum() for t in theta])
@@ -79,37 +79,21 @@ def test_sets_of_ranks_hold_for_all_agents_at_once_and_single_intervals_do_not()
     held = []
     for _ in range(300):
         estimate = theta + rng.normal(size=12)
-        sets = rank_sets(estimate - estimate.mean(), centred(12), rng=rng, n_draws=300)
+        sets = places_at_once(differences(estimate - estimate.mean(), centred(12)))
         held.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
     assert np.mean(held) > 0.92
 
 
 def test_stepping_down_finds_more_than_one_step_would() -> None:
     ability = np.array([40.0, 20.0, 3.1, 0.0])
-    sets = rank_sets(ability, centred(4, variance=1.0), rng=np.random.default_rng(2), level=0.9, n_draws=20_000)
-    single = np.quantile(
-        np.ptp(np.random.default_rng(3).normal(size=(20_000, 4)), axis=1) / np.sqrt(2), 0.9
-    )  # one step: the studentised range of four
-    assert 3.1 / np.sqrt(2) < single
+    told = differences(ability, centred(4, variance=1.0), level=0.9)
+    assert told.p_above[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
+    sets = places_at_once(told)
     assert (sets.low.tolist(), sets.high.tolist()) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
-def test_sets_are_wider_than_ranges_of_single_intervals_that_ignore_how_many_there_are() -> None:
-    rng = np.random.default_rng(4)
-    ability = np.sort(rng.normal(0, 1.2, 15))
-    sets = rank_sets(ability, centred(15), rng=rng)
-    half = 0.7
-    naive = rank_ranges(ability - half, ability + half)
-    assert (sets.high - sets.low).sum() > (naive.high - naive.low).sum()
-
-
-@pytest.mark.parametrize(("params", "slug"), [({"level": 1.0}, "level"), ({"n_draws": 3}, "bootstrap-draws")])
-def test_wrong_parameters_are_refused(params: dict[str, float], slug: str) -> None:
-    with pytest.raises(StatisticsError) as caught:
-        rank_sets(np.zeros(3), centred(3), rng=np.random.default_rng(0), **params)
-    assert caught.value.slug == slug
-
-
-def test_a_covariance_of_other_agents_is_refused() -> None:
+def test_wrong_parameters_and_a_covariance_of_other_agents_are_refused() -> None:
+    with pytest.raises(StatisticsError, match=r"\[level\]"):
+        differences(np.zeros(3), centred(3), level=1.0)
     with pytest.raises(StatisticsError, match=r"\[comparison-shape\]"):
-        compare_agents(np.zeros(3), centred(4))
+        differences(np.zeros(3), centred(4))

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from youden.stats.additive.observed_cells import Cells, cells_of, check_cells
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import Solution, solve_additive, solve_cells
+    from youden.stats.base.clusters import CentredCovariance
     from youden.stats.base.links import LINKS
     from youden.stats.base.metrics import auc_interval, kendall, rank_ranges, ranking_auc, rmse, sampled_auc, spearman
     from youden.stats.baselines import BASELINES
     from youden.stats.curl.additivity import rank_one_test, residual_map
     from youden.stats.curl.link_table import links_table
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
-    from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
+    from youden.stats.trials.comparisons import differences, holm, places_at_once
     from youden.stats.trials.slot_means import trial_mean
 
 _HOMES = {
@@ -42,9 +43,10 @@ _HOMES = {
     "cells_of": "youden.stats.additive.observed_cells",
     "check_cells": "youden.stats.additive.observed_cells",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
-    "compare_agents": "youden.stats.trials.comparisons",
+    "CentredCovariance": "youden.stats.base.clusters",
+    "differences": "youden.stats.trials.comparisons",
     "holm": "youden.stats.trials.comparisons",
-    "rank_sets": "youden.stats.trials.comparisons",
+    "places_at_once": "youden.stats.trials.comparisons",
     "curl_ecdf": "youden.stats.curl.quantiles",
     "curl_quantiles": "youden.stats.curl.quantiles",
     "median_differences": "youden.stats.curl.quantiles",
@@ -65,22 +67,23 @@ __all__ = [
     "BASELINES",
     "LINKS",
     "Cells",
+    "CentredCovariance",
     "ClippedLinear",
     "Rasch",
     "Solution",
     "auc_interval",
     "cells_of",
     "check_cells",
-    "compare_agents",
     "curl_ecdf",
     "curl_quantiles",
+    "differences",
     "holm",
     "kendall",
     "links_table",
     "median_differences",
+    "places_at_once",
     "rank_one_test",
     "rank_ranges",
-    "rank_sets",
     "ranking_auc",
     "residual_map",
     "rmse",
