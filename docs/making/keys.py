@@ -33,13 +33,14 @@ _HOMES = {
 
 
 def table(name: str) -> str:
-    """The keys of the pydantic model called `name`, a row each."""
+    """The keys of the pydantic model called `name`, a row each; without those of a model that it is made of."""
     model: type[BaseModel] = _found(name)
     written = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
     words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
     rows = [
         f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {said_of} |"
         for name, field in model.model_fields.items()
+        if name in model.__annotations__
         for said_of in [cell(words.get(name, ""))]
     ]
     return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])

@@ -17,7 +17,7 @@ API = {"backend": "openai", "model": "m"}
 def test_shipped_judges_load_and_know_their_prices() -> None:
     paid, local = load_judge_config("gpt-4o-mini"), load_judge_config("local")
     assert (paid.name, paid.model, paid.price_in, paid.price_out) == ("gpt-4o-mini", "gpt-4o-mini", 0.15, 0.6)
-    assert (local.price_in, local.price_out, local.fetching.api_key_env) == (0, 0, None)
+    assert (local.price_in, local.price_out, local.api_key_env) == (0, 0, None)
     assert price(paid, 1e6, 1e6) == pytest.approx(0.75)
 
 
@@ -43,7 +43,7 @@ def test_bare_names_need_no_file() -> None:
 
 
 def test_a_judge_without_calls_takes_parameters_of_its_own() -> None:
-    assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).answering.parameters == {"seed": 3}
+    assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).parameters == {"seed": 3}
 
 
 @pytest.mark.parametrize("folder", ["judges", "configs/judges"])

@@ -80,7 +80,7 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_wi
     assert first.tokens_in is not None
     assert (first.tokens_in > 100).all()
 
-    nowhere = judge.model_copy(update={"fetching": judge.fetching.model_copy(update={"timeout": 0.001})})
+    nowhere = judge.model_copy(update={"timeout": 0.001})
     with inserted(Tape(file, mode="none")) as tape:
         played = youden.judge(plan, pool, judge=nowhere, store=tmp_path / "two.db")
     assert tape.n_played == N

@@ -149,7 +149,7 @@ def _logprobs(config: JudgeConfig, completion: Completion, *, offered: bool) -> 
     if n:
         return _found("logprobs", "ok", f"offered: {n} alternatives for the first token (`decision: logprobs` works)")
     says = "the model gives none" if offered else "the model turns a request for them down"
-    return _found("logprobs", "failed" if config.answering.decision == "logprobs" else "warning", says)
+    return _found("logprobs", "failed" if config.decision == "logprobs" else "warning", says)
 
 
 def _price(config: JudgeConfig, completion: Completion) -> Finding:

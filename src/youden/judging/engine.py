@@ -227,7 +227,7 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
         if judge is not None:
             return await _asked(run, config, Backend(lambda: judge))
         if not config.makes_calls:
-            result = plan_judge(config.backend, config.answering.parameters).answer_many(run.pool, run.plan)
+            result = plan_judge(config.backend, config.parameters).answer_many(run.pool, run.plan)
             run.log.advance(len(run.plan))
             return result
         backend = connect(config, run.environment)
@@ -328,7 +328,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
 
 
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
-    name = config.fetching.batch_provider or config.backend
+    name = config.batch_provider or config.backend
     if name == FOLDER:
         folder = _folder_of(store, batching)
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")

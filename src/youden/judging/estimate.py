@@ -53,16 +53,15 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
         return Duration(None, "")
     if config.batched:
         return Duration(None, "a batch comes back within a day")
-    limits = config.fetching
-    seconds = limits.seconds_per_call or ASSUMED_SECONDS
-    start, most = min(limits.start_concurrency, limits.concurrency), limits.concurrency
+    seconds = config.seconds_per_call or ASSUMED_SECONDS
+    start, most = min(config.start_concurrency, config.concurrency), config.concurrency
     flight = seconds_in_flight(n_calls, seconds=seconds, start=start, most=most)
     at_once = f"{most} at once" if start == most else f"{start} at once and growing to {most}"
-    ways = [(flight / 60, f"{seconds:g} s a call{'' if limits.seconds_per_call else ' (assumed)'}, {at_once}")]
-    if limits.requests_per_minute is not None:
-        ways.append((n_calls / limits.requests_per_minute, f"{limits.requests_per_minute:g} requests a minute"))
-    if limits.tokens_per_minute is not None:
-        ways.append((n_tokens / limits.tokens_per_minute, f"{limits.tokens_per_minute:g} tokens a minute"))
+    ways = [(flight / 60, f"{seconds:g} s a call{'' if config.seconds_per_call else ' (assumed)'}, {at_once}")]
+    if config.requests_per_minute is not None:
+        ways.append((n_calls / config.requests_per_minute, f"{config.requests_per_minute:g} requests a minute"))
+    if config.tokens_per_minute is not None:
+        ways.append((n_tokens / config.tokens_per_minute, f"{config.tokens_per_minute:g} tokens a minute"))
     return Duration(*max(ways))
 
 

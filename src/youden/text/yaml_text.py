@@ -23,18 +23,17 @@ def misfit(
     error: ValidationError,
     *,
     keys: Iterable[str] = (),
-    parts: Collection[str] = (),
     hidden: Collection[str] = (),
     shown: bool = True,
     whole: str = "the whole",
 ) -> str:
     """The first thing that does not fit: where it stands, why, what arrived; without a full stop.
 
-    keys: what a key at the top may be called, to help with an unknown one. parts: names on the way to a value that are in the
-    code and not in the file. hidden: keys whose values may be secret. shown: whether any value is. whole: a name for the data.
+    keys: what a key at the top may be called, to help with an unknown one. hidden: keys whose values may be secret. shown:
+    whether any value is. whole: a name for the data.
     """
     first = error.errors(include_url=False, include_context=False)[0]
-    way = [str(part) for part in first["loc"] if part not in parts]
+    way = [str(part) for part in first["loc"]]
     place, reason = ".".join(way), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         return unknown_key(place, keys if len(way) == 1 else ())

@@ -145,7 +145,7 @@ class Caller:
         self.config = config
         self.budget = budget
         self.concurrency = Concurrency(config.concurrency, start=config.start_concurrency)
-        self.outage = Outage(config.fetching.outage)
+        self.outage = Outage(config.outage)
         self.stopped = False
         self.is_held: Callable[[], bool] = lambda: True
         self.unsaid = Unsaid()

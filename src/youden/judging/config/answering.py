@@ -8,7 +8,7 @@ What decides a judge's answer: its model, address, prompt and parameters. All of
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
@@ -62,19 +62,6 @@ class Fetching(BaseModel):
     price_out: Price | None = None
     batch_discount: Annotated[float, Field(ge=0, le=1)] = 0.0
     batch_provider: str | None = Field(default=None, min_length=1)
-
-    def unpaced(self) -> Self:
-        """Without limits of requests and tokens a minute."""
-        return self.model_copy(update={"requests_per_minute": None, "tokens_per_minute": None})
-
-    def at_batch_prices(self) -> Self:
-        """At the prices of a batch."""
-
-        def off(usd: float | None) -> float | None:
-            return None if usd is None else usd * (1 - self.batch_discount)
-
-        prices = {"price_in": off(self.price_in), "price_out": off(self.price_out)}
-        return self.model_copy(update={**prices, "batch_discount": 0.0})
 
 
 SECRETS = {"api_key", "apikey", "key", "token", "authorization", "headers", "extra_headers", "secret", "password"}
@@ -193,7 +180,7 @@ class Answering(BaseModel):
     def public(self) -> dict[str, Json]:
         """The keys as they can be stored and loaded again, without credentials."""
         shown = self.model_copy(update={"base_url": self.address or None})
-        dumped: dict[str, Json] = shown.model_dump(mode="json", exclude={"max_tokens"})
+        dumped: dict[str, Json] = shown.model_dump(mode="json", include=set(Answering.model_fields) - {"max_tokens"})
         return dumped | {"max_tokens": self.longest_answer}
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from youden.errors import ConfigError
 from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
-from youden.judging.config.answering import SECRETS, Answering, Fetching
+from youden.judging.config.answering import SECRETS
 from youden.judging.config.settings import JudgeConfig, price
 from youden.resources import find, roots
 from youden.text.yaml_text import misfit, read_yaml, unknown_key
@@ -43,12 +43,12 @@ class TablePrice:
     source: str
 
 
-def table_price(answering: Answering) -> TablePrice | None:
+def table_price(config: JudgeConfig) -> TablePrice | None:
     """The price of the model. None where litellm is not installed or does not know it (0 stands for that too), and
     at an address of somebody's own, where it may cost anything.
     """
-    backend, model = answering.backend, answering.model
-    if model is None or answering.address not in ("", backend_of(backend).address):
+    backend, model = config.backend, config.model
+    if model is None or config.address not in ("", backend_of(backend).address):
         return None
     entry = _entry(backend, model)
     if backend in PROVIDERS and entry.get("litellm_provider") not in (backend, f"{backend}_ai"):
@@ -94,13 +94,10 @@ def _version() -> str:
 
 __all__ = ["JudgeConfig", "load_judge_config", "price"]
 
-_PARTS: dict[str, type[BaseModel]] = {"answering": Answering, "fetching": Fetching}
-_PART_OF = {key: part for part, kind in _PARTS.items() for key in kind.model_fields}
-_WHOLE = set(JudgeConfig.model_fields) - set(_PARTS)
-_KEYS = sorted([*_PART_OF, *_WHOLE, "price"])
-"""What a judge's file may say: all keys on one level, `price` for both prices."""
+_KEYS = sorted([*JudgeConfig.model_fields, "price"])
+"""What a judge's file may say; `price` for both prices."""
 
-_WITHOUT_CALLS = _WHOLE | {"backend", "parameters"}
+_WITHOUT_CALLS = JudgeConfig.__annotations__.keys() | {"backend", "parameters"}
 _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
@@ -176,9 +173,9 @@ def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfi
     if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
         data["prompt"] = str(folder / prompt)
     try:
-        config = JudgeConfig.model_validate(_in_parts(data))
+        config = JudgeConfig.model_validate(_priced(data))
     except ValidationError as error:
-        raise _wrong(where, f"{misfit(error, parts=_PARTS, hidden=_MAY_BE_SECRET)}. Correct it.") from None
+        raise _wrong(where, f"{misfit(error, hidden=_MAY_BE_SECRET)}. Correct it.") from None
     except ValueError as error:
         raise _wrong(where, str(error)) from None
     if config.makes_calls:
@@ -190,7 +187,7 @@ def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfi
             f"the judge '{config.backend}' makes no calls, so {', '.join(sorted(meaningless))} would have no effect. Remove it.",
         )
     unpriced = config.price_in is None and config.price_out is None
-    if config.makes_calls and unpriced and (found := table_price(config.answering)):
+    if config.makes_calls and unpriced and (found := table_price(config)):
         return config.priced(found.price_in, found.price_out, source=found.source)
     return config
 
@@ -203,8 +200,8 @@ def _check_provider(config: JudgeConfig, where: str) -> None:
         raise _wrong(where, f"{record.title} turns '{name}' down. Give instead: {record.refuses[name]}.")
 
 
-def _in_parts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a judge's file, each under the part of `JudgeConfig` that it belongs to. Raises: ValueError."""
+def _priced(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a judge's file, `price` as both prices. Raises: ValueError for a key that it may not have."""
     for key in data:
         if str(key).casefold() in SECRETS:
             raise ValueError(
@@ -212,15 +209,12 @@ def _in_parts(data: Mapping[str, Any]) -> dict[str, Any]:
             )
         if key not in _KEYS:
             raise ValueError(f"{unknown_key(str(key), _KEYS)}.")
-    flat = dict(data)
-    if "price" in flat:
-        if "price_in" in flat or "price_out" in flat:
-            raise ValueError("give either price, or price_in and price_out. Correct it.")
-        flat["price_in"] = flat["price_out"] = flat.pop("price")
-    parts: dict[str, Any] = {part: {} for part in _PARTS}
-    for key, value in flat.items():
-        (parts[_PART_OF[key]] if key in _PART_OF else parts)[key] = value
-    return parts
+    if "price" not in data:
+        return dict(data)
+    if "price_in" in data or "price_out" in data:
+        raise ValueError("give either price, or price_in and price_out. Correct it.")
+    rest = {key: value for key, value in data.items() if key != "price"}
+    return rest | {"price_in": data["price"], "price_out": data["price"]}
 
 
 def _beside(source: str | Mapping[str, Any], folder: Path) -> JudgeConfig:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backend_records import JURY, REPLAY, backend_of
 from youden.judging.call.connection import Connection, basic_authorization, url_passwords
 from youden.judging.config.answering import Answering, Fetching
-from youden.judging.question.prompts import Prompt
 from youden.judging.question.questions import Questions
 from youden.nouns import Json
 from youden.nouns.judging import AnswerKind
@@ -24,21 +23,14 @@ _SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 _SHORTEST_SECRET = 8
 
 
-class JudgeConfig(BaseModel):
-    """A judge.
-
-    Its file has the keys of `answering`, of `fetching` and these, all on one level; `load_judge_config` reads it. The properties
-    pass on what other rooms ask of either part.
+class JudgeConfig(Fetching, Answering):
+    """A judge: the keys of its file, which `load_judge_config` reads.
 
     `of` is the judge that `replay` repeats, None for the one whose answers the store holds; `judges` and `vote` belong to a
     jury. `family` says which agents, by their meta.family, are this judge's own kind; it is never sent and decides nothing.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     name: str = Field(default="", max_length=100)
-    answering: Answering
-    fetching: Fetching = Fetching()
     of: JudgeConfig | None = None
     judges: tuple[JudgeConfig, ...] = ()
     vote: Literal["majority", "mean"] = "majority"
@@ -56,7 +48,7 @@ class JudgeConfig(BaseModel):
             raise ValueError(f"`judges` belongs to `backend: {JURY}` only")
         if self.backend == JURY:
             self._check_jury()
-        if self.makes_calls and (twice := _NOT_PARAMETERS & set(self.answering.parameters)):
+        if self.makes_calls and (twice := _NOT_PARAMETERS & set(self.parameters)):
             raise ValueError(
                 f"{', '.join(sorted(twice))} cannot stand under parameters: it has a key of its own or is fixed"
             )
@@ -74,58 +66,10 @@ class JudgeConfig(BaseModel):
             raise ValueError(f"{len(names)} judges can split evenly; give an odd number, or `vote: mean`")
 
     @property
-    def backend(self) -> str:
-        return self.answering.backend
-
-    @property
-    def model(self) -> str | None:
-        return self.answering.model
-
-    @property
-    def address(self) -> str:
-        return self.answering.address
-
-    @property
     def servers(self) -> tuple[Self, ...]:
         """This judge at each of its servers; itself where it has one."""
-        urls = self.answering.urls
+        urls = self.urls
         return tuple(self.asked_with({"base_url": url}) for url in urls) if len(urls) > 1 else (self,)
-
-    @property
-    def price_in(self) -> float | None:
-        return self.fetching.price_in
-
-    @property
-    def price_out(self) -> float | None:
-        return self.fetching.price_out
-
-    @property
-    def concurrency(self) -> int:
-        return self.fetching.concurrency
-
-    @property
-    def start_concurrency(self) -> int:
-        return self.fetching.start_concurrency
-
-    @property
-    def requests_per_minute(self) -> float | None:
-        return self.fetching.requests_per_minute
-
-    @property
-    def tokens_per_minute(self) -> float | None:
-        return self.fetching.tokens_per_minute
-
-    @property
-    def timeout(self) -> float:
-        return self.fetching.timeout
-
-    @property
-    def max_tries(self) -> int:
-        return self.fetching.max_tries
-
-    @property
-    def backoff(self) -> float:
-        return self.fetching.backoff
 
     @property
     def answers(self) -> AnswerKind:
@@ -136,7 +80,7 @@ class JudgeConfig(BaseModel):
             return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
             return "lexical"
-        hard = self.backend == REPLAY or (self.makes_calls and self.answering.decision != "logprobs")
+        hard = self.backend == REPLAY or (self.makes_calls and self.decision != "logprobs")
         return "yes or no" if hard else "graded"
 
     @property
@@ -165,20 +109,6 @@ class JudgeConfig(BaseModel):
         return self._batched
 
     @property
-    def loaded_prompt(self) -> Prompt:
-        return self.answering.loaded_prompt
-
-    @property
-    def request_parameters(self) -> dict[str, Json]:
-        """What is sent beside model and messages."""
-        return self.answering.request_parameters
-
-    @property
-    def answer_limit(self) -> int | None:
-        """Most tokens an answer can have; None where nothing bounds it."""
-        return self.answering.answer_limit
-
-    @property
     def answer_tokens(self) -> int:
         """Tokens that an answer is thought to have."""
         return self.answer_limit or 16
@@ -186,35 +116,39 @@ class JudgeConfig(BaseModel):
     @property
     def overhead_characters(self) -> int:
         """Characters of a request around its two texts; 0 where nothing is sent."""
-        return self.answering.overhead_characters if self.makes_calls else 0
+        return super().overhead_characters if self.makes_calls else 0
 
     @property
     def key_variable(self) -> str | None:
         """The environment variable that holds the key."""
-        given = "api_key_env" in self.fetching.model_fields_set
-        return self.fetching.api_key_env if given else backend_of(self.backend).key_variable
+        given = "api_key_env" in self.model_fields_set
+        return self.api_key_env if given else backend_of(self.backend).key_variable
 
     def priced(self, price_in: float, price_out: float, *, source: str) -> Self:
         """This judge at these prices."""
-        fetching = self.fetching.model_copy(update={"price_in": price_in, "price_out": price_out})
-        config = self.model_copy(update={"fetching": fetching})
+        config = self.model_copy(update={"price_in": price_in, "price_out": price_out})
         config._price_source = source
         return config
 
     def unpaced(self) -> Self:
         """This judge without limits of requests and tokens a minute."""
-        return self.model_copy(update={"fetching": self.fetching.unpaced()})
+        return self.model_copy(update={"requests_per_minute": None, "tokens_per_minute": None})
 
     def at_batch_prices(self) -> Self:
         """This judge, or jury, asked in a batch, at its prices."""
+
+        def off(usd: float | None) -> float | None:
+            return None if usd is None else usd * (1 - self.batch_discount)
+
         judges = tuple(judge.at_batch_prices() for judge in self.judges)
-        config = self.model_copy(update={"fetching": self.fetching.at_batch_prices(), "judges": judges})
+        prices = {"price_in": off(self.price_in), "price_out": off(self.price_out), "batch_discount": 0.0}
+        config = self.model_copy(update={**prices, "judges": judges})
         config._batched = True
         return config
 
     def asked_with(self, changes: Mapping[str, Json]) -> Self:
-        """This judge with some of the keys of `answering` changed."""
-        return self.model_copy(update={"answering": self.answering.model_copy(update=changes)})
+        """This judge with some keys of what decides an answer changed."""
+        return self.model_copy(update=changes)
 
     def questions(self) -> Questions:
         """What this judge is asked about a trial. Raises: ConfigError [judge-model] where no model is named."""
@@ -223,15 +157,14 @@ class JudgeConfig(BaseModel):
                 f"The judge '{self.name}' ({self.backend}) names no model. Add `model: …` to its config.",
                 slug="judge-model",
             )
-        said = self.answering
         return Questions(
-            said.loaded_prompt,
+            self.loaded_prompt,
             self.model,
-            said.address,
-            said.request_parameters,
-            said.context,
-            said.decision,
-            said.truncate,
+            self.address,
+            self.request_parameters,
+            self.context,
+            self.decision,
+            self.truncate,
             self.answer_tokens,
         )
 
@@ -260,7 +193,7 @@ class JudgeConfig(BaseModel):
 
         Raises: JudgeError [judge-no-key], ConfigError [judge-two-keys].
         """
-        url = self.answering.url
+        url = self.url
         authorization = None if url is None else basic_authorization(url)
         variable = self.key_variable
         key, _ = self.key_found(environment)
@@ -293,12 +226,12 @@ class JudgeConfig(BaseModel):
             members: list[Json] = [judge.describe() for judge in self.judges]
             return {"name": self.name, "backend": self.backend, "vote": self.vote, "judges": members}
         if not self.makes_calls:
-            return {"name": self.name, "backend": self.backend, "parameters": self.answering.parameters}
-        return {"name": self.name, **self.answering.describe()}
+            return {"name": self.name, "backend": self.backend, "parameters": self.parameters}
+        return {"name": self.name, **super().describe()}
 
     def public(self) -> dict[str, Json]:
         """What decides an answer, as it can be stored and loaded again: no credentials, nothing of how it is fetched."""
-        return {"name": self.name, **self.answering.public()}
+        return {"name": self.name, **super().public()}
 
 
 def _in_file(file: Path, variable: str) -> str | None:

@@ -294,7 +294,7 @@ class InBatches:
             self._tell(
                 f"batch {watched.job.batch}: nothing is known of it ({error.reason}); what was sent is kept there"
             )
-        elif error.kind != "retry" or now - (watched.silent_since or now) >= self._config.fetching.outage:
+        elif error.kind != "retry" or now - (watched.silent_since or now) >= self._config.outage:
             self._end(error, watched.job)
 
     def _merge(self, job: Job, state: BatchState, texts: list[bytes]) -> Job | None:
