@@ -77,6 +77,8 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["fit", "run", "--engine", "blocks"], "No such option"),
         (["salvage", "nope.db", "--out", "new.db"], "'nope.db' does not exist"),
         (["init", "c.yaml"], "[pool-kind]"),
+        (["run", "p.csv"], "A pool is no config: `youden init p.csv` writes one for it. [run-config-yaml]"),
+        (["run", "judged"], "A pool is no config: `youden init judged` writes one for it. [run-config-file]"),
     ],
     ids=lambda said: " ".join(said) if isinstance(said, list) else "",
 )

@@ -370,6 +370,17 @@ def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(
     assert read_pool(tmp_path / "pools/taken").digest == brought(tmp_path, "answers.yaml").digest
 
 
+@pytest.mark.parametrize("column", ["agent", "Model"])
+def test_a_column_called_agent_says_who_the_agents_are_however_few_its_rows(
+    youden: Youden, tmp_path: Path, column: str
+) -> None:
+    rows = ["a,1,one", "a,1,two", "a,2,three", "b,1,four", "c,1,five", "d,1,six"]
+    (tmp_path / "few.csv").write_text("\n".join([f"{column},item,text", *rows]), encoding="utf-8")
+    ended = youden("init", "few.csv")
+    assert f"agents by '{column}'" in ended.out + ended.err
+    assert "not used" not in ended.out + ended.err
+
+
 def test_what_an_import_of_a_table_is_told_wins_over_what_it_would_guess(youden: Youden, tmp_path: Path) -> None:
     rows = [[agent, f"run {i}", ask, text, f"{text} Revised."] for i, (agent, ask, text) in enumerate(cells())]
     head = ["Model", "Version", "Question", "Response", "Second draft"]

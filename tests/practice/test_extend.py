@@ -255,7 +255,7 @@ def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youde
     write_config(here / "plan.yaml", pool="old", calls=110, n_independent=20)
     assert youden("plan", "plan.yaml").code == 0
     ended = youden("extend", "runs/plan", "--agents", "new")
-    assert (ended.code, "[extend-unjudged]" in ended.err) == (2, True), ended.err
+    assert (ended.code, "[run-unjudged]" in ended.err) == (2, True), ended.err
     write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), here / "old")
     ended = youden("extend", "runs/r", "--agents", "new")
     assert (ended.code, "[run-other]" in ended.err) == (2, True), ended.err

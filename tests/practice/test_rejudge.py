@@ -203,7 +203,7 @@ def test_what_cannot_be_judged_again_is_refused_with_what_to_do(youden: Youden, 
     write_pool(pool_of(), tmp_path / "pool")
     write_config(tmp_path / "mine.yaml", pool="pool", calls=400)
     assert youden("plan", "mine.yaml").code == 0
-    assert refused("runs/mine", *part).endswith("[rejudge-unjudged]")
+    assert refused("runs/mine", *part).endswith("[run-unjudged]")
     assert youden("judge", "mine.yaml").code == 0
     assert "youden fit" in refused("runs/mine", *part)
     assert youden("judge", "mine.yaml").code == 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.data.folder.run_config import ExtensionStep, RunConfig
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError, RunFolderError
+from youden.errors import ConfigError
 from youden.judging.asking.terms import Asking
 from youden.judging.estimate import estimate
 from youden.nouns import PAIRED, Cost, ExtensionFacts, Plan
@@ -104,9 +104,10 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
     width: the half width wanted of the 95 % intervals, in place of a number of calls: of joining agents, or without agents,
     items and calls, of nine in ten of the run's own.
 
-    Raises: RunFolderError [extend-unjudged]; ConfigError [extend-width]; as `plan_run`.
+    Raises: RunFolderError [run-unjudged]; ConfigError [extend-width]; as `plan_run`.
     """
-    folder = refuse_unjudged(config)
+    folder = RunFolder(config.folder)
+    folder.refuse_unjudged()
     if config.trials_of is not None:
         raise ConfigError(
             f"{folder.path} asks a part of the trials of {config.trials_of}. Extend that run, and judge a part of it again.",
@@ -136,17 +137,6 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
         calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
         planned = _planned(config, step.model_copy(update={"calls": calls}))
     return planned
-
-
-def refuse_unjudged(config: RunConfig) -> RunFolder:
-    """The run's folder, which holds answers. Raises: RunFolderError [extend-unjudged]."""
-    folder = RunFolder(config.folder)
-    if not folder.has("verdicts.parquet"):
-        raise RunFolderError(
-            f"{folder.path} has no answers yet that could be extended. Run it first: {folder.command()}",
-            slug="extend-unjudged",
-        )
-    return folder
 
 
 def _is_unfinished(folder: RunFolder, config: RunConfig, step: ExtensionStep, *, width: float | None) -> bool:

@@ -50,7 +50,7 @@ def plan_rejudge(
     changes: to that run's config, by key: calls, of both arms; out, seed, store, max_cost, max_missing. trials: in place of
     calls, paired ones an agent.
 
-    Raises: RunFolderError [rejudge-import], [rejudge-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
+    Raises: RunFolderError [rejudge-import], [run-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
     """
     if not run.has("plan.parquet"):
         run.read_pool()
@@ -59,11 +59,7 @@ def plan_rejudge(
             "with `youden run`, and put both side by side with `youden compare`.",
             slug="rejudge-import",
         )
-    if not run.has("verdicts.parquet"):
-        raise RunFolderError(
-            f"{run.path} is planned but not judged, so there is nothing to compare with. Judge it first: {run.command()}.",
-            slug="rejudge-unjudged",
-        )
+    run.refuse_unjudged()
     name = re.sub(r"[^\w .+-]+", "-", f"{run.path.resolve().name}-by-{load_judge_config(judge).name}").lstrip("-. +")[
         :100
     ]

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.data.folder.run_config import ExtensionStep, RunConfig
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError
 from youden.judging.asking.terms import Asking
-from youden.practice.extend import PlannedExtension, extend_run, plan_extension, refuse_unjudged
+from youden.practice.extend import PlannedExtension, extend_run, plan_extension
 from youden.protocol.designs.adaptive import ROUNDS, contenders
 from youden.run.ability import LEVEL, choice_among
 from youden.run.analysis import Analysis
@@ -40,7 +41,8 @@ def plan_round(config: RunConfig, goal: Goal, *, number: int = 0, spent: int = 0
 
     Raises: ConfigError [extend-search]; as `plan_extension`.
     """
-    folder = refuse_unjudged(config)
+    folder = RunFolder(config.folder)
+    folder.refuse_unjudged()
     result = folder.read_verdicts(folder.read_plan())
     plan, (top, within, calls) = result.plan, goal
     if top >= plan.n_agents:

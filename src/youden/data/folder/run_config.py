@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from youden.data.folder.config_paths import POOLS, judge_beside, located, relative, resolved
 from youden.errors import ConfigError
 from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
-from youden.text.printable import is_device, shown
+from youden.text.printable import is_device, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ def read_keys(path: Path) -> dict[str, object]:
         data = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
         said = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(
-            f"{path} cannot be read ({said}). Give a run's YAML file in UTF-8.", slug="run-config-file"
-        ) from error
+        raise ConfigError(f"{path} cannot be read ({said}). {_way_on(path)}", slug="run-config-file") from error
     except YamlError as error:
-        raise ConfigError(
-            f"{path} is no YAML: {error}. Write one `key: value` a line.", slug="run-config-yaml"
-        ) from error
+        raise ConfigError(f"{path} is no YAML: {error}. {_way_on(path)}", slug="run-config-yaml") from error
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         held = "is empty" if data is None else f"holds {repr(data)[:60]}, no keys"
-        raise ConfigError(
-            f"{path} {held}. Write one `key: value` a line, at least `pool: …`.",
-            slug="run-config-yaml",
-        )
+        raise ConfigError(f"{path} {held}. {_way_on(path)}", slug="run-config-yaml")
     return data
+
+
+def _way_on(path: Path) -> str:
+    """What to do where the file at `path` is no run's config."""
+    if path.suffix.lower() in ("", ".yaml", ".yml") and not path.is_dir():
+        return "Write one `key: value` a line, at least `pool: …`, in UTF-8."
+    return f"A pool is no config: `{typed(['youden', 'init', str(path)])}` writes one for it."
 
 
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")

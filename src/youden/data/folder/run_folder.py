@@ -22,6 +22,7 @@ from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_c
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsSaid
+from youden.errors import RunFolderError
 from youden.nouns import (
     CurlCurve,
     Json,
@@ -140,6 +141,14 @@ class RunFolder:
         if known is not None and known[1].plan is not plan:
             del self._known["verdicts.parquet"]
         return self._once("verdicts.parquet", lambda file: trial_tables.read_verdicts(file, plan))
+
+    def refuse_unjudged(self) -> None:
+        """Raises: RunFolderError [run-unjudged] where there are no answers yet."""
+        if not self.has("verdicts.parquet"):
+            raise RunFolderError(
+                f"{self.path} has no answers yet that this could go on from. Judge it first: {self.command()}",
+                slug="run-unjudged",
+            )
 
     def read_plan_alone(self) -> Plan:
         """The plan without its trials."""

@@ -51,6 +51,8 @@ _ABOUT = frozenset(
     )
     for name in names.split()
 )
+_SURELY_AGENTS = ("agent", "model")
+"""Names that say whose a response is, however few rows each agent has."""
 _SHORT = 100
 _MOST_AGENTS = 500
 _TOGETHER = " + "
@@ -125,7 +127,11 @@ def guess(rows: Sequence[Row], *, alone: bool, told: Mapping[str, str] | None = 
     items = by_noun["item"] if "item" in told else [*by_noun.get("item", []), *prompts, *unnamed]
     if len(several) > 1:
         return _guessed(rows, columns, told, items=items, prompts=prompts, agents=(), text=None, wide=several)
-    agents = [name for name in by_noun.get("agent", []) if "agent" in told or _names_agents(rows, name)]
+    agents = [
+        name
+        for name in by_noun.get("agent", [])
+        if "agent" in told or plain_name(name) in _SURELY_AGENTS or _names_agents(rows, name)
+    ]
     found: tuple[str, ...] | None = (told["agent"],) if "agent" in told else None
     for others in (agents, [*by_noun.get("group", []), *(name for name in unnamed if _names_agents(rows, name))]):
         found = found or _best(rows, others, items)
