@@ -15,7 +15,9 @@ import numpy as np
 
 from youden.nouns.pool import Bools, Floats
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.curl.additivity import additive_effects, residual_map
+from youden.stats.additive.observed_cells import cells_of
+from youden.stats.additive.solver import solve_cells
+from youden.stats.curl.additivity import residual_map
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 DATA = "pubmed_200_config_results"
@@ -43,7 +45,8 @@ def draw_cells(shape: tuple[int, int], rng: np.random.Generator, *, coverage: fl
 
 def covered(scores: Floats, *, coverage: float, n_draws: int, seed: int) -> dict[str, float]:
     """The share of agents' intervals that hold the truth, its standard error over simulations, mean width, CPU seconds."""
-    theta, b = additive_effects(scores, np.ones(scores.shape))
+    fit = solve_cells(cells_of(scores), constraint="none")
+    theta, b = fit.ability, fit.difficulty
     sd = residual_map(scores).agent_rms[:, None]
     rng = np.random.default_rng([seed, round(100 * coverage)])
     truth = theta - theta.mean()

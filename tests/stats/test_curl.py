@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
 from youden.stats.curl import quantiles as curl
-from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
+from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+from youden.stats.curl.rectangles import n_rectangles
 
 LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
 
@@ -48,7 +49,7 @@ def matrices(draw: st.DrawFn) -> Floats:
 @given(matrix=matrices(), n_listed=st.sampled_from([1, 5, 2**18]))
 def test_quantiles_are_those_of_all_rectangles(matrix: Floats, n_listed: int) -> None:
     gaps = every_gap(matrix)
-    assert n_rectangles(matrix) == len(gaps)
+    assert n_rectangles(~np.isnan(matrix)) == len(gaps)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(curl, "_MAX_LISTED", n_listed)
         patch.setattr(curl, "_SAMPLED", min(n_listed, 4))
@@ -84,7 +85,7 @@ def test_bisection_ends_on_the_order_statistic_when_gaps_are_too_many_to_list(ki
 @settings(max_examples=15, deadline=None)
 @given(matrix=matrices())
 def test_row_and_column_effects_and_transposing_change_nothing(matrix: Floats) -> None:
-    if n_rectangles(matrix) == 0:
+    if n_rectangles(~np.isnan(matrix)) == 0:
         return
     effects = np.arange(len(matrix))[:, None] / 7 - np.arange(matrix.shape[1]) / 5
     plain = curl_quantiles(matrix, LEVELS)
@@ -95,7 +96,7 @@ def test_row_and_column_effects_and_transposing_change_nothing(matrix: Floats) -
 def test_the_mean_square_of_a_dense_matrix_follows_from_its_additive_residual() -> None:
     """Dense mean Δ² = 4·RSS/((K−1)(J−1)); every rank gives all gaps back."""
     matrix = np.random.default_rng(3).uniform(-1, 1, (5, 6))
-    n = n_rectangles(matrix)
+    n = n_rectangles(~np.isnan(matrix))
     gaps = curl_quantiles(matrix, [(r + 0.5) / n for r in range(n)])
     rss = ((matrix - matrix.mean(1, keepdims=True) - matrix.mean(0) + matrix.mean()) ** 2).sum()
     assert (gaps**2).mean() == pytest.approx(4 * rss / (4 * 5))
@@ -124,7 +125,7 @@ NAN = np.nan
     ],
 )
 def test_no_complete_rectangle_is_an_error_that_says_why(matrix: Floats, why: str) -> None:
-    assert n_rectangles(matrix) == 0
+    assert n_rectangles(~np.isnan(matrix)) == 0
     with pytest.raises(StatisticsError, match=rf"{why}.*\[curl-no-rectangles\]"):
         curl_quantiles(matrix)
 
@@ -157,7 +158,7 @@ def test_gaps_that_are_rounding_alone_are_one_step() -> None:
 def test_the_distribution_inverts_the_quantiles() -> None:
     matrix = np.random.default_rng(8).normal(size=(6, 9))
     levels = np.array([0.1, 0.5, 0.9])
-    n = n_rectangles(matrix)
+    n = n_rectangles(~np.isnan(matrix))
     at = curl_quantiles(matrix, levels.tolist())
     np.testing.assert_allclose(curl_ecdf(matrix, at), np.ceil(levels * n) / n)
     np.testing.assert_allclose(curl_ecdf(matrix, at - 1e-6), (np.ceil(levels * n) - 1) / n)

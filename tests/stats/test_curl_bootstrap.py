@@ -13,7 +13,8 @@ import pytest
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
 from youden.stats.base.links import LINKS
-from youden.stats.curl.quantiles import _rectangles, curl_quantiles, median_differences
+from youden.stats.curl.quantiles import curl_quantiles, median_differences
+from youden.stats.curl.rectangles import sample_rectangles
 
 
 def scores(*, gaps: float = 0.3, seed: int = 0) -> Floats:
@@ -32,10 +33,10 @@ def test_rectangles_are_drawn_uniformly_from_all_complete_ones() -> None:
         if observed[np.ix_([i, k], [j, m])].all()
     }
     n = 400 * len(everyone)
-    corners = _rectangles(observed, n, np.random.default_rng(2))
+    *corners, _ = sample_rectangles(observed, rng=np.random.default_rng(2), n_pairs=n, a_pair=1)
     drawn = Counter(
         ((min(i, k), max(i, k)), (min(j, m), max(j, m)))
-        for i, k, j, m in zip(*(c.tolist() for c in corners), strict=True)
+        for i, k, j, m in zip(*(c.ravel().tolist() for c in corners), strict=True)
     )
     assert set(drawn) == everyone
     chi_square = sum((count - 400) ** 2 / 400 for count in drawn.values())

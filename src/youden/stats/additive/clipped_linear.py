@@ -222,7 +222,7 @@ class ClippedLinear(Estimator):
             binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
             kept = ~overshot
             component = agent_components(at.agent[kept], at.item[kept], n_agents=at.n_agents, n_items=at.n_items)
-        self.r2_ = _r2(value, error, weight=weight)
+        self.r2_ = explained(value, error, weight)
         self._seen = ScoredCells(at, residual, weight)
         self._binding, self._error, self._bound = binding, error, component
         for made in ("centred_covariance", "residual_"):
@@ -301,8 +301,9 @@ def _weighted(scores: Scores | ArrayLike) -> ScoredCells:
     return cells._replace(weight=cells.weight * (len(at) / cells.weight.sum()))
 
 
-def _r2(value: Floats, error: Floats, *, weight: Floats) -> float:
+def explained(value: Floats, left: Floats, weight: Floats | None = None) -> float:
+    """1 − Σw·left² / Σw(value − mean)² of float[N], of which a fit leaves `left`; NaN where all are equal. weight: 1 if None."""
     if np.ptp(value) == 0:
         return float("nan")
-    total = weight @ (value - np.average(value, weights=weight)) ** 2
-    return 1 - float(weight @ error**2) / float(total)
+    w = np.ones(len(value)) if weight is None else weight
+    return 1 - float(w @ left**2) / float(w @ (value - np.average(value, weights=w)) ** 2)

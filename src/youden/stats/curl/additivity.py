@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.linalg import pinvh
+from numpy.typing import ArrayLike, NDArray
 
 from youden.errors import StatisticsError
 from youden.nouns import Scores
+from youden.nouns.cells import CellIndex
 from youden.nouns.pool import Floats, freeze
+from youden.stats.additive.clipped_linear import explained
+from youden.stats.additive.solver import solve_additive
+from youden.stats.base.clusters import NOTHING
 from youden.stats.base.estimator import observed_scores
-
-_CHUNK = 2**22
-_NOTHING = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,82 +61,17 @@ def residual_map(scores: Scores | ArrayLike) -> ResidualMap:
     Raises: StatisticsError as `observed_scores`.
     """
     value = observed_scores(scores)
-    observed = ~np.isnan(value)
-    residual = np.where(observed, additive_residuals(np.nan_to_num(value), observed.astype(np.float64)), np.nan)
-    return ResidualMap(residual, _rms(residual, axis=1), _rms(residual, axis=0), additive_r2(value))
+    at = CellIndex.of(~np.isnan(value))
+    seen = value[at.agent, at.item]
+    left = additive_residuals(at, seen)
+    residual = at.matrix(left, empty=np.nan)
+    return ResidualMap(residual, _rms(residual, axis=1), _rms(residual, axis=0), explained(seen, left))
 
 
-def additive_r2(value: Floats) -> float:
-    """1 − RSS/TSS of the additive fit to float[K, J] on any scale, NaN unseen; NaN where all are equal."""
-    observed = ~np.isnan(value)
-    seen = value[observed]
-    total = float(((seen - seen.mean()) ** 2).sum())
-    if np.ptp(seen) == 0:
-        return float("nan")
-    return (
-        1 - float((AdditiveDesign.of(observed.astype(np.float64)).residuals(np.nan_to_num(value)) ** 2).sum()) / total
-    )
-
-
-class AdditiveEffects(NamedTuple):
-    """θ: float[…, K], b: float[…, J], with Σb = 0 over the items seen; 0 where unseen."""
-
-    theta: Floats
-    b: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class AdditiveDesign:
-    """Weights float[K, J], 0 where unseen, and what least squares on them has in common for all scores.
-
-    inverse: (D − A diag(w) Aᵀ)⁺ of the shorter side, with w = 1/(column sums of A).
-    """
-
-    weight: Floats
-    w: Floats
-    inverse: Floats
-
-    @classmethod
-    def of(cls, weight: Floats) -> AdditiveDesign:
-        A = _short_first(weight)
-        m = A.sum(axis=0)
-        w = np.divide(1, m, out=np.zeros_like(m), where=m > 0)
-        return cls(weight, w, pinvh(np.diag(A.sum(axis=1)) - (A * w) @ A.T))
-
-    def effects(self, value: Floats) -> AdditiveEffects:
-        """Least squares of float[…, K, J], 0 where unseen.
-
-        θ = (D − A diag(w) Aᵀ)⁺ (r − A(w∘c)), b = w∘(Aᵀθ − c), of least norm where parts are apart.
-        """
-        A, seen = _short_first(self.weight), self.weight > 0
-        flipped = A.shape != self.weight.shape
-        weighted = A * (-np.swapaxes(value, -1, -2) if flipped else value)
-        c = weighted.sum(axis=-2)
-        theta = (weighted.sum(axis=-1) - (c * self.w) @ A.T) @ self.inverse
-        b = self.w * (theta @ A - c)
-        if flipped:
-            theta, b = b, theta
-        shift = b.sum(axis=-1, keepdims=True) / max(1, int(seen.any(axis=0).sum()))
-        return AdditiveEffects((theta - shift) * seen.any(axis=1), (b - shift) * seen.any(axis=0))
-
-    def residuals(self, value: Floats) -> Floats:
-        """s − θ_i + b_j of `effects`, 0 where unseen: float[…, K, J]."""
-        theta, b = self.effects(value)
-        return np.asarray((value - theta[..., :, None] + b[..., None, :]) * (self.weight > 0))
-
-
-def additive_effects(value: Floats, weight: Floats) -> AdditiveEffects:
-    """Weighted least squares of float[…, K, J] on one set of weights float[K, J]; both 0 where unseen."""
-    return AdditiveDesign.of(weight).effects(value)
-
-
-def additive_residuals(value: Floats, weight: Floats) -> Floats:
-    """s − θ_i + b_j of `additive_effects`, 0 where unseen: float[…, K, J]."""
-    return AdditiveDesign.of(weight).residuals(value)
-
-
-def _short_first(weight: Floats) -> Floats:
-    return weight if weight.shape[0] <= weight.shape[1] else weight.T
+def additive_residuals(at: CellIndex, value: Floats) -> Floats:
+    """s − θ_i + b_j of the least-squares fit of cells' values on any scale: float[N]."""
+    fit = solve_additive(at.agent, at.item, value, n_agents=at.n_agents, n_items=at.n_items, constraint="none")
+    return np.asarray(value - fit.ability[at.agent] + fit.difficulty[at.item])
 
 
 def rank_one_test(scores: Scores | ArrayLike, *, rng: np.random.Generator, n_draws: int = 999) -> RankOneTest:
@@ -155,35 +89,26 @@ def rank_one_test(scores: Scores | ArrayLike, *, rng: np.random.Generator, n_dra
             f"{n_draws} sign flips were asked for. Give at least 1; 999 are usual.", slug="bootstrap-draws"
         )
     value = observed_scores(scores)
-    observed = ~np.isnan(value)
-    residual = additive_residuals(np.nan_to_num(value), observed.astype(np.float64))
-    agent, item = np.full(value.shape[0], np.nan), np.full(value.shape[1], np.nan)
-    agents, items = observed.any(axis=1), observed.any(axis=0)
-    if (residual**2).sum() <= _NOTHING * observed.sum():
+    at = CellIndex.of(~np.isnan(value))
+    left = additive_residuals(at, value[at.agent, at.item])
+    agent, item = np.full(at.n_agents, np.nan), np.full(at.n_items, np.nan)
+    if left @ left <= NOTHING**2 * len(at):
         return RankOneTest(0.0, 0.0, 1.0, n_draws, agent, item)
-    u, s, vt = np.linalg.svd(residual, full_matrices=False)
+    u, s, vt = np.linalg.svd(at.matrix(left, empty=0.0), full_matrices=False)
     sign = np.sign(u[np.abs(u[:, 0]).argmax(), 0])
-    agent[agents], item[items] = sign * u[agents, 0], sign * vt[0, items]
-    flipped: list[Floats] = []
-    chunk = max(1, _CHUNK // residual.size)
-    for start in range(0, n_draws, chunk):
-        signs = rng.choice(np.array([-1.0, 1.0]), (min(chunk, n_draws - start), *residual.shape))
-        flipped.append(_leading_shares(additive_residuals(residual * signs, observed.astype(np.float64))))
-    null = np.concatenate(flipped)
-    share = float(s[0] ** 2 / (s**2).sum())
-    p_value = (1 + int((null >= share - 1e-12).sum())) / (1 + n_draws)
+    agent[at.agent], item[at.item] = sign * u[at.agent, 0], sign * vt[0, at.item]
+    share, null = _leading_share(s), np.empty(n_draws)
+    for draw in range(n_draws):
+        flipped = additive_residuals(at, left * rng.choice(np.array([-1.0, 1.0]), len(at)))
+        null[draw] = _leading_share(np.linalg.svd(at.matrix(flipped, empty=0.0), compute_uv=False))
+    p_value = (1 + int((null >= share - NOTHING).sum())) / (1 + n_draws)
     return RankOneTest(share, float(null.mean()), p_value, n_draws, agent, item)
 
 
-def _leading_shares(residuals: Floats) -> Floats:
-    """σ₁²/Σσ² of each float[K, J]; 0 for a matrix of zeros."""
-    if residuals.shape[1] > residuals.shape[2]:
-        residuals = np.swapaxes(residuals, 1, 2)
-    gram = residuals @ np.swapaxes(residuals, 1, 2)
-    total = np.trace(gram, axis1=1, axis2=2)
-    share = np.zeros(len(total))
-    np.divide(np.linalg.eigvalsh(gram)[:, -1], total, out=share, where=total > 0)
-    return share
+def _leading_share(singular: NDArray[np.floating]) -> float:
+    """σ₁²/Σσ²; 0 where nothing is left."""
+    total = float(singular @ singular)
+    return float(singular[0] ** 2) / total if total > 0 else 0.0
 
 
 def _rms(residual: Floats, *, axis: int) -> Floats:

@@ -13,15 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Positions
+from youden.nouns.pool import Floats, Positions
 from youden.stats.base.estimator import check_level, check_score_matrix
 from youden.stats.base.links import LINKS
+from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
 
 _MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18
@@ -92,13 +93,6 @@ class _Gaps:
         return int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
 
 
-def n_rectangles(matrix: Floats) -> int:
-    """How many rectangles (two agents, two items) of float[K, J] have all four cells; NaN is a missing cell."""
-    observed = (~np.isnan(_short_side_first(matrix))).astype(np.float64)
-    shared = np.rint((observed @ observed.T)[np.triu_indices(len(observed), 1)]).astype(np.int64)
-    return int((shared * (shared - 1) // 2).sum())
-
-
 def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     """Quantiles of |Δ|, Δ = s_ij − s_i'j − s_ij' + s_i'j', over all complete rectangles: the order statistics at ⌈qN⌉.
 
@@ -148,13 +142,9 @@ def _checked_gaps(matrix: Floats) -> _Gaps:
             f"{int(np.isinf(scores).sum())} scores are infinite. Clip them before changing scale; NaN means missing.",
             slug="curl-infinite",
         )
-    if n_rectangles(scores) == 0:
+    if n_rectangles(~np.isnan(scores)) == 0:
         raise no_rectangles(~np.isnan(scores))
-    return _gaps(_short_side_first(scores))
-
-
-def _short_side_first(matrix: Floats) -> Floats:
-    return matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    return _gaps(scores if scores.shape[0] <= scores.shape[1] else scores.T)
 
 
 def _gaps(scores: Floats) -> _Gaps:
@@ -175,24 +165,6 @@ def _gaps(scores: Floats) -> _Gaps:
     steps = np.rint(relative / unit).astype(np.int64)
     key = steps + np.repeat(np.arange(len(size)) * (2 * _GRID + 1), size)
     return _Gaps(key=key, end=np.repeat(np.cumsum(size), size), unit=unit, largest=int(steps.max()))
-
-
-def no_rectangles(observed: Bools) -> StatisticsError:
-    """The error for bool[K, J] without a complete rectangle, saying why there is none."""
-    n_agents, n_items = int(observed.any(axis=1).sum()), int(observed.any(axis=0).sum())
-    if n_agents == 0:
-        why, then = "all cells are missing", "Check that the judge answered"
-    elif n_agents == 1:
-        why, then = "a single agent has scores", "Add a second agent"
-    elif n_items == 1:
-        why, then = "a single item has scores", "Add a second item"
-    else:
-        why, then = "no two agents have two items in common", "Score the same items for more agents"
-    return StatisticsError(
-        f"Curl needs two agents scored on the same two items, but {why} "
-        f"({int(observed.sum())} of {observed.shape[0]} × {observed.shape[1]} cells seen). {then}.",
-        slug="curl-no-rectangles",
-    )
 
 
 Coincident = Literal["drop", "keep"]
@@ -242,19 +214,23 @@ def median_differences(
     check_level(level)
     _check(coincident, n_draws=n_draws, n_rectangles=n_rectangles)
     scores = check_score_matrix(matrix)
+    seen = ~np.isnan(scores)
     values = np.stack([link.forward(scores) for link in LINKS.values()])
     exact = np.array([curl_quantiles(value, (0.5,))[0] for value in values])
     medians = np.full((n_draws, len(values)), np.nan)
     for draw in range(n_draws):
         agents, items = (_resampled(size, rng) for size in scores.shape)
-        corners = _rectangles(~np.isnan(scores[np.ix_(agents, items)]), n_rectangles, rng)
+        try:
+            corners = sample_rectangles(seen[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, a_pair=1)
+        except StatisticsError:
+            continue
         i, k, j, m = agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
         if coincident == "drop":
             apart = (i != k) & (j != m)
             i, k, j, m = i[apart], k[apart], j[apart], m[apart]
         if i.size:
             curl = values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m]
-            medians[draw] = np.median(np.abs(curl), axis=1)
+            medians[draw] = np.median(np.abs(curl).reshape(len(values), -1), axis=1)
     medians = medians[~np.isnan(medians[:, 0])]
     if len(medians) < n_draws / 2:
         raise StatisticsError(
@@ -284,29 +260,6 @@ def median_differences(
 
 def _resampled(size: int, rng: np.random.Generator) -> Positions:
     return rng.integers(0, size, size)
-
-
-class _Corners(NamedTuple):
-    i: Positions
-    k: Positions
-    j: Positions
-    m: Positions
-
-
-def _rectangles(observed: Bools, n: int, rng: np.random.Generator) -> _Corners:
-    """n complete rectangles, uniformly with replacement: a pair of rows by how many it has, then two of their columns."""
-    upper, lower = np.triu_indices(len(observed), 1)
-    pair, column = np.nonzero(observed[upper] & observed[lower])
-    n_shared = np.bincount(pair, minlength=len(upper))
-    ways = np.cumsum(n_shared * (n_shared - 1) // 2)
-    if ways[-1] == 0:
-        nothing = np.zeros(0, dtype=np.int64)
-        return _Corners(nothing, nothing, nothing, nothing)
-    chosen = ways.searchsorted(rng.integers(0, ways[-1], n), side="right")
-    size, start = n_shared[chosen], (np.cumsum(n_shared) - n_shared)[chosen]
-    first = rng.integers(0, size)
-    second = (first + rng.integers(1, size)) % size
-    return _Corners(upper[chosen], lower[chosen], column[start + first], column[start + second])
 
 
 def _check(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
