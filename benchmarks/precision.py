@@ -1,7 +1,8 @@
 """What trials and widths buy: defaults that grow with agents, widths asked for and reached, the top against uniform trials.
 
-`domains`: variances, ρ and top-5 recall of cyclic plans on the paper's judge data, as recorded and cut at ½ to yes or no: the
-table in `stats/forecast.py`. `lexical`: variances of the judge `lexical` on real models and on the shipped pool.
+`domains`: variances, ρ and top-5 recall of cyclic plans on the paper's judge data, as recorded and cut at ½ to yes or no, and
+by the judge `lexical` on real models and on the shipped pool: the table in `stats/forecast.py`. `told`: what `plan` tells of the
+default plan and of a smaller one, before any answer and by those of a pilot, beside what the run then has.
 `default`: calls and ρ of today's default beside 2 % of the dense calls. `alpaca`: 39 real models, judge `lexical`, against
 its own dense ranking. `agents`: calls, half-width and coverage from 10 to 1,000 simulated agents. `large`: 500 × 10,000 from
 Parquet, CPU seconds and memory. `width`: runs asked for a width, simulated (true variances known) and replayed with items
@@ -25,40 +26,35 @@ from pathlib import Path
 
 import numpy as np
 
-from precision_runs import SD, found_in, found_of, recall, row, se
+from precision_runs import SD, found_in, found_of, judged, real_models, recall, row, se
+from precision_told import told
 from precision_widths import SMOKE_RUNS, top, width
-from recorded import DOMAINS, SHARED, answers_of, dense_abilities, world_of
-from youden.data.importers.leaderboards import read_alpaca_eval
-from youden.data.pools.pool_reader import read_pool
+from recorded import SHARED, dense_abilities, world_of
 from youden.judging.backends.lexical import Lexical
-from youden.nouns import Agent, Pool
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import Size, default_calls, make_plan
 from youden.protocol.scores import tally
 from youden.run.estimators import abilities_of
-from youden.run.precision import run_parts
 from youden.stats.base.metrics import spearman
 from youden.stats.forecast import TRIALS, parts_of
 from youden.study.replaying import make_world, replay
 
 
 def domains(runs: int, shared: Path) -> None:
-    for name, kind in product(DOMAINS, ("graded", "yes or no")):
-        D = answers_of(name, shared)
-        if kind == "yes or no":
-            D = (D >= 0.5).astype(np.float64)
+    for name, kind, D in judged(shared):
         truth, (J, K, _) = dense_abilities(D), D.shape
         for n in TRIALS:
             figures = []
             for seed in range(runs):
-                found = found_of(D, Cyclic(n * K // 2).draw(np.ones((K, J), bool), np.random.default_rng(seed)).trials)
+                n_calls = min(n // 2, (K - 1) * J) * K
+                found = found_of(D, Cyclic(n_calls).draw(np.ones((K, J), bool), np.random.default_rng(seed)).trials)
                 half, parts = found.kind.half_width(), parts_of(found.items, np.diag(found.kind.covariance))
-                rho = spearman(found.ability, truth).value
-                of = [parts.own.mean(), parts.noise.mean(), half.mean(), half.max() / half.mean(), rho]
-                figures.append([*of, recall(found.ability, truth)])
+                usual = half.mean() ** 2 / (half**2).mean()
+                of = [usual * parts.own.mean(), usual * parts.noise.mean(), half.mean(), half.max() / half.mean()]
+                figures.append([*of, spearman(found.ability, truth).value, recall(found.ability, truth)])
             own, noise, half, widest, rho, top = np.mean(figures, axis=0).round(4).tolist()
             told = {"own": own, "noise": noise, "half": half, "widest": widest, "rho": rho, "recall": top}
-            row(of="domains", domain=name, answers=kind, trials=n, **told)
+            row(of="domains", domain=name, answers=kind, trials=n, runs=runs, **told)
 
 
 def default(runs: int, shared: Path) -> None:
@@ -80,26 +76,6 @@ def default(runs: int, shared: Path) -> None:
         apart = np.subtract(found["now"], found["before"])
         means = {which: round(float(np.mean(values)), 4) for which, values in found.items()}
         row(of="default", domain=name, calls=calls, rho=means, difference=round(float(apart.mean()), 5), se=se(apart))
-
-
-def real_models(shared: Path) -> Pool:
-    files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
-    pools = [read_alpaca_eval([file], columns={}).pool for file in files]
-    names = tuple(Agent(file.parent.name) for file in files)
-    return Pool(names, pools[0].items, np.vstack([one.texts for one in pools]), "AlpacaEval")
-
-
-def lexical(runs: int, shared: Path) -> None:
-    for pool in (real_models(shared), read_pool(Path(__file__).parents[1] / "datasets" / "field-notes")):
-        figures = []
-        for seed in range(runs):
-            result = Lexical().answer_many(pool, make_plan(pool, trials=450, seed=seed))
-            parts, found = run_parts(result), abilities_of(result)
-            assert found is not None
-            half = found.covariance.half_width()
-            figures.append([parts.own.mean(), parts.noise.mean(), half.mean(), half.max() / half.mean()])
-        own, noise, half, widest = np.mean(figures, axis=0).round(4).tolist()
-        row(of="lexical", domain=pool.name, trials=450, own=own, noise=noise, half=half, widest=widest)
 
 
 def alpaca(runs: int, shared: Path) -> None:
@@ -205,8 +181,8 @@ def large(runs: int, shared: Path, *, shape: tuple[int, int] = (500, 10_000)) ->
 
 
 PARTS_OF_IT = {
-    "domains": (domains, 30),
-    "lexical": (lexical, 20),
+    "domains": (domains, 60),
+    "told": (told, 30),
     "default": (default, 100),
     "alpaca": (alpaca, 50),
     "agents": (agents, 40),

@@ -1,20 +1,56 @@
-"""What the parts of `precision.py` share: simulated answers, runs that they answer, and rows of figures."""
+"""What the parts of `precision.py` share: judged and simulated answers, runs that they answer, and rows of figures."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from youden.nouns import INDEPENDENT, Agent, Item, Plan, Pool, Trials, Verdicts
+from recorded import DOMAINS, answers_of
+from youden.data.importers.leaderboards import read_alpaca_eval
+from youden.data.pools.pool_reader import read_pool
+from youden.judging.backends.lexical import Lexical
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Trials, Verdicts
+from youden.nouns.judging import AnswerKind
 from youden.nouns.pool import Floats
+from youden.protocol.plan import make_plan
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 from youden.stats.forecast import VarianceParts
 from youden.stats.trials.trial_errors import ItemContributions, item_contributions
 
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
 """Of the simulated answers; what an agent has of its own on an item differs from agent to agent, .1 to .2."""
+
+
+class Judged(NamedTuple):
+    """D: float[J, K, K], every answer of one kind about a pool."""
+
+    name: str
+    kind: AnswerKind
+    D: Floats
+
+
+def judged(shared: Path) -> Iterator[Judged]:
+    """The paper's four domains, graded and cut at ½, and by `lexical` real models and the shipped pool."""
+    for name in DOMAINS:
+        D = answers_of(name, shared)
+        yield Judged(name, "graded", D)
+        yield Judged(name, "yes or no", (D >= 0.5).astype(np.float64))
+    for pool in (real_models(shared), read_pool(Path(__file__).parents[1] / "datasets" / "field-notes")):
+        result = Lexical().answer_many(pool, make_plan(pool, design="dense", independent="pooled", holdout=0.0))
+        D, plan, asked = np.zeros((pool.n_items, pool.n_agents, pool.n_agents)), result.plan, result.plan.arm == PAIRED
+        D[plan.item[asked], plan.first[asked], plan.second[asked]] = result.answer[asked]
+        yield Judged(pool.name, "lexical", D)
+
+
+def real_models(shared: Path) -> Pool:
+    files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
+    pools = [read_alpaca_eval([file], columns={}).pool for file in files]
+    names = tuple(Agent(file.parent.name) for file in files)
+    return Pool(names, pools[0].items, np.vstack([one.texts for one in pools]), "AlpacaEval")
 
 
 class Found(NamedTuple):

@@ -7,10 +7,12 @@ import pytest
 
 from pools import make_pool
 from worlds import verdicts
+from youden.nouns.judging import AnswerKind
 from youden.protocol.plan import make_plan
 from youden.run.estimators import standing_of
 from youden.run.precision import expected_of, expected_words, run_parts
 from youden.stats.forecast import (
+    DOMAINS,
     VarianceParts,
     at_share,
     expected_recall,
@@ -18,7 +20,9 @@ from youden.stats.forecast import (
     half_widths,
     item_squares,
     items_for,
+    odd_parts,
     prior_half_width,
+    prior_parts,
     slots_for,
 )
 
@@ -70,10 +74,34 @@ def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answ
     graded = expected_of(result.plan, kind="graded")
     assert "by graded answers" in graded.source
     assert graded.half_width[1.0].high < before.half_width[1.0].mean
-    assert "AlpacaEval 39 × 200" in expected_of(result.plan, kind="lexical").source
+    by_words = expected_of(result.plan, kind="lexical")
+    assert "AlpacaEval 39 × 200" in by_words.source
+    assert by_words.recall is not None
+    assert before.recall is not None
+    assert by_words.recall.low > before.recall.low
     after = expected_of(result.plan, run_parts(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
     assert after.source == "the run's own answers"
+
+
+def test_a_width_is_told_as_a_range_until_answers_say_which() -> None:
+    result = verdicts(make_pool(10, 60), design="cyclic", trials=120, n_independent=10)
+    before, after = expected_of(result.plan), expected_of(result.plan, run_parts(result))
+    low, _, high = before.half_width[1.0]
+    assert before.usual_half_width == f"{low:.3f} to {high:.3f}"
+    assert f"about ± {low:.3f} to {high:.3f} (" in " ".join(expected_words(before))
+    assert "a run of fewer calls first says by its own answers" in " ".join(expected_words(before))
+    assert after.usual_half_width == f"{after.half_width[1.0].mean:.3f}"
+    assert "a run of fewer calls" not in " ".join(expected_words(after))
+
+
+@pytest.mark.parametrize("kind", ["graded", "yes or no", "lexical"])
+def test_the_odd_agent_of_a_domain_is_never_narrower_than_its_average_one(kind: AnswerKind) -> None:
+    usual, odd = prior_parts(kind), odd_parts(1.0, kind)
+    assert (odd.own > usual.own).all()
+    assert half_widths(odd, 225, 100) == pytest.approx(
+        half_widths(usual, 225, 100) * [one.widest for one in DOMAINS[kind]]
+    )
 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn"])
@@ -91,8 +119,8 @@ def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them
 
 
 def test_expectations_end_where_nothing_was_measured() -> None:
-    assert expected_rho(5000) is None
-    assert expected_recall(10) is None
+    assert expected_rho(5000, "graded") is None
+    assert expected_recall(10, "lexical") is None
     assert prior_half_width(225, 200, "graded").mean == pytest.approx(0.030, abs=0.003)
     assert prior_half_width(225, 200, "yes or no").mean == pytest.approx(0.038, abs=0.003)
 

@@ -168,7 +168,8 @@ def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
         if planned.half_width is not None:
             show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
     elif how == "short":
-        show.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=planned.half_width)
+        half_width = None if planned.half_width is None else f"{planned.half_width:.3f}"
+        show.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=half_width)
 
 
 def _planned(once: RunConfig, step: dict[str, Json], *, width: float | None) -> PlannedExtension:

@@ -174,11 +174,11 @@ def _held_out(plan: Plan) -> str:
     return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
 
 
-def show_plan_line(plan: Plan, cost: Cost, judge: str, *, half_width: float | None = None) -> None:
+def show_plan_line(plan: Plan, cost: Cost, judge: str, *, half_width: str | None = None) -> None:
     """The same in one line, on standard error. half_width: about what intervals will have."""
     usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
-    width = "" if half_width is None else f", about ± {half_width:.3f}"
+    width = "" if half_width is None else f", about ± {half_width}"
     note(
         f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge}, {100 * cost.calls / plan.n_dense_calls:.1f} % of dense, "
         f"{usd}{width}{_held_out(plan)}"

@@ -24,7 +24,6 @@ from youden.protocol.designs.adaptive import Adaptive, Width, adaptive_of, width
 from youden.run.estimators import balanced, standing_of
 from youden.stats.forecast import (
     DOMAINS,
-    SPREADS,
     Range,
     VarianceParts,
     alike_width,
@@ -43,7 +42,6 @@ from youden.stats.forecast import (
 )
 from youden.stats.trials.trial_errors import item_contributions
 
-NAMED = ", ".join(one.name for one in DOMAINS)
 OWN = "the run's own answers"
 TIMES = (0.5, 1.0, 2.0)
 """How many times its calls a plan's half-width is told for."""
@@ -87,9 +85,9 @@ class Expected:
     domains: str
 
     @property
-    def usual_half_width(self) -> float | None:
-        """At the plan's own trials, in the usual domain; None where nothing is expected."""
-        return self.half_width[1.0].mean if 1.0 in self.half_width else None
+    def usual_half_width(self) -> str | None:
+        """At the plan's own trials, from the least to the most of the domains; None where nothing is expected."""
+        return _span(self.half_width[1.0]) if 1.0 in self.half_width else None
 
 
 def run_parts(result: Verdicts) -> VarianceParts:
@@ -145,6 +143,7 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerK
         if needed is None:
             of_items = [items_for(one, design.width, share=share, n_agents=plan.n_agents) for one in alone]
             items = min((n for n in of_items if n is not None), default=None)
+    named = ", ".join(one.name for one in DOMAINS[kind])
     return Expected(
         trials=trials,
         half_width=widths,
@@ -152,14 +151,12 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerK
         width=None if design is None else design.width,
         trials_needed=needed,
         items_needed=items,
-        rho=expected_rho(trials) if measured and looks_for is None else None,
-        recall=expected_recall(trials) if measured and looks_for is None else None,
+        rho=expected_rho(trials, kind) if measured and looks_for is None else None,
+        recall=expected_recall(trials, kind) if measured and looks_for is None else None,
         regret=losses,
         reach=None if looks_for is None or looks_for.within is None else _reach(plan, looks_for.within, kind),
-        source=OWN
-        if parts is not None
-        else f"{', '.join(one.name for one in SPREADS[kind])}, by {kind} answers; this run has no answers yet",
-        domains=NAMED,
+        source=f"{named}, by {kind} answers; this run has no answers yet" if parts is None else OWN,
+        domains=named,
     )
 
 
@@ -270,7 +267,7 @@ def refuse_out_of_reach(plan: Plan) -> None:
 
     That is: not even where items matter half as much as in the judged domain where they matter least.
     """
-    design, own = width_of(plan), min(one.own for one in SPREADS["graded"]) / 2
+    design, own = width_of(plan), min(one.own for one in DOMAINS["graded"]) / 2
     least = VarianceParts(np.array([own]), np.zeros(1))
     if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:
         n_items = items_for(least, design.width, share=1.0, n_agents=plan.n_agents)
@@ -284,11 +281,11 @@ def refuse_out_of_reach(plan: Plan) -> None:
 def expected_words(expected: Expected, *, usd_per_call: float | None = None, n_agents: int = 0) -> Iterator[str]:
     """Plain sentences: trials an agent, widths, what a width takes, ρ and recall, and where that comes from."""
     times = {0.5: "at half the calls", 2.0: "at twice the calls"}
-    said = [f"{_shown(expected.half_width[x])} {words}" for x, words in times.items() if x in expected.half_width]
+    said = [f"{_span(expected.half_width[x])} {words}" for x, words in times.items() if x in expected.half_width]
     line = f"{expected.trials:,.0f} trials an agent"
     if 1.0 in expected.half_width:
         more = f" ({', '.join(said)})" if said else ""
-        line += f"; the average agent's 95 % interval comes to about ± {_shown(expected.half_width[1.0])}{more}"
+        line += f"; the average agent's 95 % interval comes to about ± {expected.usual_half_width}{more}"
     yield line
     if expected.width is not None:
         yield _of_width(expected, expected.width, usd_per_call, n_agents)
@@ -303,6 +300,8 @@ def expected_words(expected: Expected, *, usd_per_call: float | None = None, n_a
         yield from _of_reach(expected.reach, usd_per_call)
     if expected.half_width:
         yield f"widths are from {expected.source}"
+        if expected.source != OWN:
+            yield "judges and agents differ by so much; a run of fewer calls first says by its own answers what more of them buy"
 
 
 def _of_regret(regret: dict[float, tuple[Range, Range]]) -> str:
@@ -347,6 +346,11 @@ def _of_width(expected: Expected, width: float, usd_per_call: float | None, n_ag
         usd = "" if not usd_per_call else f", ${usd_per_call * calls[0]:,.2f}"
         return f"± {width:g} takes about {mean:,.0f} trials an agent, {calls[0]:,.0f} calls{usd}"
     return f"± {width:g} takes {low:,.0f} to {high:,.0f} trials an agent, {calls[0]:,.0f} to {calls[1]:,.0f} calls{usd}"
+
+
+def _span(value: Range) -> str:
+    low, _, high = (f"{x:.3f}" for x in value)
+    return low if low == high else f"{low} to {high}"
 
 
 def _shown(value: Range, digits: int = 3) -> str:

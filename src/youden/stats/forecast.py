@@ -11,10 +11,10 @@ A slot compares each agent twice on one item; slot s asks item s mod J.
 
 What is known before a run has answers: variances, rank correlation and top-5 recall measured on four judged domains.
 
-Source: `python benchmarks/precision.py --only domains,lexical`, 30 plans each of GPT-4o-mini's answers that stand in the paper's
-data (60 for yes or no, 20 for `lexical`).
-ρ and recall are against the domain's dense ranking of about 30 agents; where there are more agents, or they are more alike, both
-are lower.
+Source: `python benchmarks/precision.py --only domains`, 60 plans each of GPT-4o-mini's answers that stand in the paper's
+data, and of the answers of `lexical`.
+ρ and recall are against the domain's dense ranking, mostly of about 30 agents; where there are more agents, or they are more
+alike, both are lower.
 """
 
 from __future__ import annotations
@@ -141,51 +141,67 @@ def items_for(parts: VarianceParts, width: float, *, share: float, n_agents: int
 TRIALS = (60, 120, 225, 450, 900)
 
 
-class Spread(NamedTuple):
-    """name: of a judged domain, agents × items; own, noise: mean variances, see `VarianceParts`; widest: the widest agent's half
-    width over the mean one; all at 450 trials an agent."""
+class Domain(NamedTuple):
+    """name: of a judged domain, agents × items; own, noise: variances of an agent whose half width is the mean one, see
+    `VarianceParts`; widest: the widest agent's over it; all at 450 trials an agent. rho, recall: at each of `TRIALS`."""
 
     name: str
     own: float
     noise: float
     widest: float
-
-
-SPREADS: dict[AnswerKind, tuple[Spread, ...]] = {
-    "graded": (
-        Spread("PubMed 30 × 200", 0.0080, 0.0801, 1.32),
-        Spread("ICLR 29 × 100", 0.0113, 0.0469, 2.09),
-        Spread("SAMSum 30 × 200", 0.0077, 0.0821, 1.18),
-        Spread("OPUS 31 × 30", 0.0109, 0.0731, 1.57),
-    ),
-    "yes or no": (
-        Spread("PubMed 30 × 200", 0.0123, 0.1344, 1.29),
-        Spread("ICLR 29 × 100", 0.0159, 0.0734, 2.02),
-        Spread("SAMSum 30 × 200", 0.0114, 0.1360, 1.20),
-        Spread("OPUS 31 × 30", 0.0161, 0.1175, 1.42),
-    ),
-    "lexical": (
-        Spread("AlpacaEval 39 × 200", 0.0091, 0.0152, 1.86),
-        Spread("field-notes 12 × 32", 0.0024, 0.0218, 1.23),
-    ),
-}
-"""By kind of answer: as recorded (graded), the same cut at ½ (yes or no), and of the judge `lexical`."""
-
-
-class Domain(NamedTuple):
-    """rho, recall: at each of `TRIALS` trials an agent, by graded answers; by yes or no they are the same to .01 and .05."""
-
-    name: str
     rho: tuple[float, ...]
     recall: tuple[float, ...]
 
 
-DOMAINS = (
-    Domain("PubMed 30 × 200", (0.932, 0.950, 0.963, 0.974, 0.982), (0.55, 0.63, 0.65, 0.73, 0.83)),
-    Domain("ICLR 29 × 100", (0.841, 0.899, 0.938, 0.956, 0.972), (0.49, 0.51, 0.59, 0.64, 0.68)),
-    Domain("SAMSum 30 × 200", (0.963, 0.978, 0.988, 0.992, 0.995), (0.71, 0.76, 0.85, 0.89, 0.92)),
-    Domain("OPUS 31 × 30", (0.895, 0.922, 0.948, 0.966, 0.981), (0.47, 0.51, 0.57, 0.63, 0.69)),
-)
+DOMAINS: dict[AnswerKind, tuple[Domain, ...]] = {
+    "graded": (
+        Domain(
+            "PubMed 30 × 200", 0.0078, 0.0784, 1.33, (0.924, 0.948, 0.962, 0.974, 0.982), (0.51, 0.60, 0.65, 0.73, 0.81)
+        ),
+        Domain(
+            "ICLR 29 × 100", 0.0099, 0.0408, 2.10, (0.837, 0.896, 0.933, 0.957, 0.971), (0.45, 0.50, 0.55, 0.63, 0.67)
+        ),
+        Domain(
+            "SAMSum 30 × 200", 0.0077, 0.0817, 1.18, (0.960, 0.977, 0.987, 0.992, 0.995), (0.69, 0.74, 0.81, 0.85, 0.89)
+        ),
+        Domain(
+            "OPUS 31 × 30", 0.0105, 0.0699, 1.56, (0.892, 0.929, 0.947, 0.966, 0.980), (0.48, 0.54, 0.56, 0.61, 0.68)
+        ),
+    ),
+    "yes or no": (
+        Domain(
+            "PubMed 30 × 200", 0.0120, 0.1315, 1.29, (0.924, 0.949, 0.962, 0.974, 0.983), (0.51, 0.60, 0.68, 0.74, 0.82)
+        ),
+        Domain(
+            "ICLR 29 × 100", 0.0141, 0.0649, 2.02, (0.841, 0.897, 0.933, 0.956, 0.972), (0.46, 0.50, 0.56, 0.63, 0.70)
+        ),
+        Domain(
+            "SAMSum 30 × 200", 0.0112, 0.1345, 1.20, (0.959, 0.976, 0.986, 0.991, 0.995), (0.69, 0.75, 0.81, 0.86, 0.89)
+        ),
+        Domain(
+            "OPUS 31 × 30", 0.0156, 0.1141, 1.42, (0.892, 0.932, 0.951, 0.968, 0.981), (0.47, 0.55, 0.54, 0.61, 0.72)
+        ),
+    ),
+    "lexical": (
+        Domain(
+            "AlpacaEval 39 × 200",
+            0.0086,
+            0.0145,
+            1.85,
+            (0.947, 0.971, 0.985, 0.992, 0.995),
+            (0.65, 0.76, 0.83, 0.85, 0.89),
+        ),
+        Domain(
+            "field-notes 12 × 32",
+            0.0023,
+            0.0213,
+            1.21,
+            (0.976, 0.985, 0.987, 0.991, 1.000),
+            (1.00, 1.00, 1.00, 1.00, 1.00),
+        ),
+    ),
+}
+"""By kind of answer: as recorded (graded), the same cut at ½ (yes or no), and of the judge `lexical`."""
 
 
 class Losses(NamedTuple):
@@ -215,7 +231,7 @@ class Range(NamedTuple):
 
 def prior_parts(kind: AnswerKind) -> VarianceParts:
     """Own and noise of each domain's average agent: float[D] each."""
-    return VarianceParts(*np.array([[one.own, one.noise] for one in SPREADS[kind]]).T)
+    return VarianceParts(*np.array([[one.own, one.noise] for one in DOMAINS[kind]]).T)
 
 
 def mean_parts() -> VarianceParts:
@@ -227,7 +243,7 @@ def odd_parts(share: float, kind: AnswerKind) -> VarianceParts:
     """Of each domain's agent at `share` from the least to the most varying: float[D]."""
     far = max(0.0, 2 * share - 1) ** 2
     parts = prior_parts(kind)
-    stretch = 1 + far * (np.array([one.widest for one in SPREADS[kind]]) - 1)
+    stretch = 1 + far * (np.array([one.widest for one in DOMAINS[kind]]) - 1)
     return VarianceParts(parts.own * stretch**2, parts.noise * stretch**2)
 
 
@@ -236,14 +252,14 @@ def prior_half_width(n_slots: int, n_items: int, kind: AnswerKind) -> Range:
     return range_of(half_widths(prior_parts(kind), n_slots, n_items))
 
 
-def expected_rho(trials: float) -> Range | None:
+def expected_rho(trials: float, kind: AnswerKind) -> Range | None:
     """Spearman's ρ to the dense ranking at `trials` trials an agent; None beyond what was measured."""
-    return _between(trials, [one.rho for one in DOMAINS])
+    return _between(trials, [one.rho for one in DOMAINS[kind]])
 
 
-def expected_recall(trials: float) -> Range | None:
+def expected_recall(trials: float, kind: AnswerKind) -> Range | None:
     """Share of the dense top 5 that is found; None beyond what was measured."""
-    return _between(trials, [one.recall for one in DOMAINS])
+    return _between(trials, [one.recall for one in DOMAINS[kind]])
 
 
 def expected_regret(trials: float, *, search: bool) -> Range | None:
