@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from youden.judging.call import secrets
+
 pytest_plugins = ["commands", "postgres"]
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
@@ -64,6 +66,7 @@ def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(os.environ) - KEPT:
         if not name.startswith(("PYTEST_", "PYTHON", "COV_")):
             monkeypatch.delenv(name)
+    monkeypatch.setattr(secrets, "_known", secrets.Known())  # no error lacks what another test kept secret
 
 
 @pytest.fixture(scope="session")

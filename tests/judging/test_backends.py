@@ -267,4 +267,4 @@ def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.
 def test_litellm_finds_its_providers_address_and_key_by_itself() -> None:
     connection = load_judge_config("llama3-70b").connection({"AWS_SECRET_ACCESS_KEY": KEY})
     assert (connection.address, connection.api_key) == ("", None)
-    assert connection.redact(f"bad key {KEY}") == "bad key ***"
+    assert CallError(f"bad key {KEY}", kind="stop").reason == "bad key ***"

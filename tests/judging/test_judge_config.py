@@ -8,6 +8,7 @@ import pytest
 
 from judged import ENVIRONMENT, KEY
 from youden.errors import ConfigError, JudgeError
+from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import load_judge_config, price
 from youden.nouns import Priced
 
@@ -168,7 +169,7 @@ def test_a_connection_hides_its_key() -> None:
     connection = load_judge_config(API).connection(ENVIRONMENT)
     assert connection.api_key == KEY
     assert KEY not in repr(connection)
-    assert connection.redact(f"wrong key {KEY}") == "wrong key ***"
+    assert CallError(f"wrong key {KEY}", kind="stop").reason == "wrong key ***"
 
 
 def test_only_what_changes_an_answer_is_part_of_the_signature() -> None:

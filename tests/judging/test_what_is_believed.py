@@ -21,9 +21,10 @@ from youden.judging.asking.calling import Call, Caller
 from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import BACKENDS, calling_judge
 from youden.judging.call.budget import Budget
-from youden.judging.call.connection import Backend, Connection, masked
+from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MOST_BYTES, ROOM, TOKEN
+from youden.judging.call.secrets import hidden_in_part, keep_secret
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Message, Request, Verdicts
@@ -161,10 +162,11 @@ async def test_a_redirect_is_shown_without_what_it_carries(tmp_path: Path) -> No
 
 
 def test_a_key_that_is_quoted_back_is_masked_in_part_and_in_base64() -> None:
+    keep_secret([KEY])
     encoded = base64.b64encode(f"user:{KEY}".encode()).decode()
     for quoted in (KEY, KEY[:12] + "…", "…" + KEY[-9:], encoded, encoded.rstrip("=")[-16:], encoded.replace("+", "-")):
-        shown = masked(f"Incorrect key: {quoted}!", (KEY,))
+        shown = hidden_in_part(f"Incorrect key: {quoted}!")
         assert KEY[:8] not in shown
         assert KEY[-8:] not in shown
         assert "***" in shown
-    assert masked("The model says no.", (KEY,)) == "The model says no."
+    assert hidden_in_part("The model says no.") == "The model says no."

@@ -68,7 +68,7 @@ class LitellmJudge:
             )
             return checked(reply.model_dump(), seconds=self._clock() - began)
         except Exception as error:
-            raise self._connection.redacted(_call_error(error)) from None
+            raise _call_error(error) from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""

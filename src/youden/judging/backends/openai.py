@@ -33,14 +33,13 @@ class OpenAIJudge:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.name = connection.name
-        self._connection = connection
         self._clock = clock
         self._client = client or sdk_client(connection)
 
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
         began = self._clock()
-        with call_errors(self._connection):
+        with call_errors():
             reply = await self._client.post("/chat/completions", cast_to=bytes, body=_body(request))
             return completion(reply, seconds=self._clock() - began)
 
@@ -56,17 +55,17 @@ def _body(request: Request) -> dict[str, Any]:
 
 
 @contextmanager
-def call_errors(connection: Connection) -> Iterator[None]:
-    """What the SDK raises, and whatever it makes of a reply that it cannot read, as CallErrors without secrets."""
+def call_errors() -> Iterator[None]:
+    """What the SDK raises, and whatever it makes of a reply that it cannot read, as CallErrors."""
     try:
         yield
-    except CallError as error:
-        raise connection.redacted(error) from None
+    except CallError:
+        raise
     except openai.APIStatusError as error:
         response = error.response
-        raise connection.redacted(status_error(error.status_code, response.content, response.headers)) from None
+        raise status_error(error.status_code, response.content, response.headers) from None
     except Exception as error:
-        raise connection.redacted(_broken(error)) from None
+        raise _broken(error) from None
 
 
 def _broken(error: BaseException) -> CallError:

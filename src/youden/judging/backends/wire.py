@@ -33,10 +33,10 @@ class WireJudge:
         self._session = session = self._session or open_session(self.headers(self._connection))
         try:
             return await self._answered(session, request)
-        except CallError as error:
-            raise self._connection.redacted(error) from None
+        except CallError:
+            raise
         except Exception as error:  # whatever a reply breaks, it is this call's failure
-            raise self._connection.redacted(broken(error)) from None
+            raise broken(error) from None
 
     async def _answered(self, session: aiohttp.ClientSession, request: Request) -> Completion:
         began = self._clock()

@@ -13,47 +13,14 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import cache
-from itertools import groupby
-from operator import itemgetter
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import orjson
 
 from youden.judging.call.failures import CallError, Failure, fate, in_words
 from youden.judging.call.reply import checked
-from youden.judging.call.secrets import forms_of, keep_secret
+from youden.judging.call.secrets import keep_secret
 from youden.nouns import Completion, Finding, Judge, Request
-
-_SHORTEST_PART = 8
-"""So many characters of a secret in a row are shown to nobody; fewer may be a word."""
-
-
-def masked(text: str, secrets: tuple[str, ...]) -> str:
-    """`text` with `***` for each of `secrets`, and for any part of one or of its base64 that has 8 characters or more.
-
-    >>> masked("Incorrect key: sk-01234567****cdef.", ("sk-0123456789abcdef",))
-    'Incorrect key: *******cdef.'
-    """
-    pieces = _pieces(secrets)
-    hidden = bytearray(len(text))
-    for start in range(len(text) - _SHORTEST_PART + 1):
-        if text[start : start + _SHORTEST_PART] in pieces:
-            hidden[start : start + _SHORTEST_PART] = b"\1" * _SHORTEST_PART
-    runs = groupby(zip(text, hidden, strict=True), key=itemgetter(1))
-    text = "".join("***" if secret else "".join(letter for letter, _ in run) for secret, run in runs)
-    for short in secrets:
-        text = text.replace(short, "***") if len(short) < _SHORTEST_PART else text
-    return text
-
-
-@cache
-def _pieces(secrets: tuple[str, ...]) -> frozenset[str]:
-    """Every part of `_SHORTEST_PART` characters of the secrets as they are, and in base64 wherever they stand in it."""
-    forms = {form for secret in secrets for form in forms_of(secret)}
-    return frozenset(
-        form[start : start + _SHORTEST_PART] for form in forms for start in range(len(form) - _SHORTEST_PART + 1)
-    )
 
 
 def _host(parts: SplitResult) -> str:
@@ -102,26 +69,8 @@ class Connection:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        keep_secret(self._all_secrets())
-
-    def redact(self, text: str) -> str:
-        """`text` with every secret of this connection, any part of one, and either in base64, replaced by `***`."""
-        return masked(text, self._all_secrets())
-
-    def _all_secrets(self) -> tuple[str, ...]:
         basic = (self.authorization or "").removeprefix("Basic ")
-        secrets = (self.api_key or "", self.authorization or "", basic, *self.secrets)
-        return tuple(sorted(filter(None, secrets), key=len, reverse=True))
-
-    def redacted(self, error: CallError) -> CallError:
-        """`error` without a secret in its reason."""
-        return CallError(
-            self.redact(error.reason),
-            kind=error.kind,
-            status=error.status,
-            retry_after=error.retry_after,
-            free=error.free,
-        )
+        keep_secret([self.api_key, self.authorization, basic, *self.secrets])
 
 
 @dataclass

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from youden.errors import JudgeError
-from youden.judging.call.secrets import hidden
+from youden.judging.call.secrets import hidden, hidden_in_part
 
 FailureKind = Literal["retry", "rejected", "stop"]
 
@@ -35,7 +35,7 @@ class CallError(Exception):
     """A call without an answer; the only exception a `Judge` may raise from `answer`.
 
     kind: `retry` may go better next time; `rejected` is this trial's failure; `stop` would befall every trial.
-    reason: a line without secrets. status: the HTTP status, None where no reply came.
+    reason: a line, from which the secrets of this process are taken out. status: the HTTP status, None where no reply came.
     retry_after: seconds the server asked to wait, None where it did not say.
     free: whether it surely cost nothing: the server turned it down, or never got it; not where a gateway waited in vain.
     """
@@ -50,7 +50,8 @@ class CallError(Exception):
         free: bool = False,
     ) -> None:
         reason = hidden(reason)
-        self.reason = reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
+        cut = reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
+        self.reason = hidden_in_part(cut)
         self.kind = kind
         self.status = status
         self.retry_after = retry_after

@@ -168,7 +168,7 @@ class AnthropicBatches:
                 except Exception as error:
                     raise broken(error) from None
             except CallError as error:
-                said = self._connection.redacted(error)
+                said = error
             seconds = None if gone() else self._policy.wait(tries, said)
             if seconds is None:
                 raise said

@@ -43,7 +43,6 @@ class OpenAIBatches:
         policy: RetryPolicy,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._connection = connection
         self._policy = policy
         self._sleep = sleep
         self._client = sdk_client(connection, most=_MOST_BYTES)
@@ -133,7 +132,7 @@ class OpenAIBatches:
         tries = Tries()
         while True:
             try:
-                with call_errors(self._connection):
+                with call_errors():
                     return await once()
             except CallError as error:
                 seconds = self._policy.wait(tries, error)
