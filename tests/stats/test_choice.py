@@ -9,7 +9,7 @@ import pytest
 
 from youden.nouns.pool import Floats
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.trials.choice import Choice, choice, luck
+from youden.stats.trials.choice import Choice, choice, luck, upper_ends, wanting
 from youden.stats.trials.comparisons import differences
 
 
@@ -161,3 +161,18 @@ def test_who_was_chosen_from_agents_alike_is_mostly_lucky_and_from_others_hardly
         found = luck(differences(known, of), everybody)
         assert share[0] <= float((found / known).mean()) <= share[1]
         assert not luck(differences(known, of), ability > 10).any()
+
+
+def test_who_is_near_enough_by_what_the_last_look_may_have_is_not_asked_again() -> None:
+    """A look of a hundredth of the error has three agents further ahead than the goal, one of .7 of it the second alone."""
+    ability = np.array([0.1, 0.09, 0.075, 0.07, 0.0, -0.1])
+    K = len(ability)
+    centre = np.eye(K) - 1 / K
+    told = differences(ability, CentredCovariance(centre @ np.diag(np.full(K, 1e-4)) @ centre, np.full(K, 200.0)))
+    strict = upper_ends(told, top=1, share=0.01)
+    assert (strict[:, 0] > 0.02).tolist() == [False, True, True, True, False, False]
+    found = wanting(told, strict, top=1, share=0.7, goal=0.02)
+    assert found.active.tolist() == [True, True, False, False, False, False]
+    assert found.ends
+    nobody_left = wanting(told, strict, top=1, share=0.7, goal=0.03)
+    assert nobody_left.active.tolist() == [True, True, False, False, False, False]

@@ -63,7 +63,7 @@ def plan_round(config: RunConfig, goal: Goal, *, number: int = 0, spent: int = 0
         said = choice(found.ability, found.covariance, told, top=top) if search is None else choice_among(found, told)
         if said is not None and said.within <= within:
             return "those named are near enough to the best"
-        active, more, _ = wanting(told, look.end, top=top, share=look.next_share, goal=within)
+        active, more, _ = wanting(told, look.end, top=top, share=look.hoped_share, goal=within)
         asked = min(left, active.sum() * ceil(more * float(found.n_trials[active].max())) * arms)
     over = within is None and number == ROUNDS
     if over or asked < 2 * active.sum() * arms:

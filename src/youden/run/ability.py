@@ -70,6 +70,8 @@ LEVEL = 0.95
 TRIALS = "mean of trials"
 FITTED = "additive fit of trials"
 CELLS = "clipped-linear ability"
+MOST = 0.7
+"""What a look has of the error that is left where it may be the last one."""
 
 
 class Look(NamedTuple):
@@ -83,6 +85,11 @@ class Look(NamedTuple):
     end: Floats
     luck: Floats
     carried: Floats
+
+    @property
+    def hoped_share(self) -> float:
+        """What a look may have that is to be the last one. It says who has to be asked more: the looks before are stricter."""
+        return max(self.next_share, MOST * (1 - self.spent))
 
 
 class Search(NamedTuple):

@@ -25,6 +25,7 @@ from youden.run.ability import (
     CELLS,
     FITTED,
     LEVEL,
+    MOST,
     Abilities,
     ByItem,
     Look,
@@ -178,8 +179,8 @@ def cell_abilities(
     return Abilities(ability, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
 
 
-MOST, LITTLE, LEAST_SHARE = 0.7, 0.05, 1e-4
-"""What a look has of the error that is left where it may be the last one, where it hardly is, and at least."""
+LITTLE, LEAST_SHARE = 0.05, 1e-4
+"""What a look has of the error that is left where it is hardly the last one, and at least."""
 LUCK = 0.5
 """The share of the expected luck that is taken off. With none, .16 to .36 standard errors of bias were left on four domains;
 with all, as much the other way, for who stands out was not lucky."""

@@ -72,7 +72,7 @@ def next_search_round(result: Verdicts, found: Abilities, told: Differences, goa
     if search is None or not comparable(told):
         return {}
     last = search.looks[-1]
-    active, more, _ = wanting(told, last.end, top=search.top, share=last.next_share, goal=goal)
+    active, more, _ = wanting(told, last.end, top=search.top, share=last.hoped_share, goal=goal)
     n = float(plan.trials.told(plan.slot >= 0, plan.n_agents)[active].max())
     return {"active": active, "more": ceil(n * more)}
 

@@ -134,8 +134,9 @@ class Wanting(NamedTuple):
 def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: float) -> Wanting:
     """An upper end of θ_k − θ_i falls with the root of the trials that tell of both, and the pair that needs most decides.
 
+    Who is near enough by what a look of `share` says now is not asked again, unless nobody else is left to ask.
     At most as much again is asked at once, for what seems to be needed is a guess while contenders are many.
-    end: as `Choice`; share: of the error that the next look will have; goal: the bound that is asked for, above 0.
+    end: as `Choice`; share: of the error that the last look may have; goal: the bound that is asked for, above 0.
     """
     value = np.nan_to_num(told.value)
     named = np.argsort(-value.sum(axis=1), kind="stable")[:top]
@@ -143,6 +144,8 @@ def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: flo
     unsure = np.sort(ahead, axis=0)[-top] > goal
     pairs = (ahead > goal) & unsure
     pairs[named] = False
+    if (far := pairs & (hoped > goal)).any():
+        pairs = far
     active = pairs.any(axis=1)
     active[named[unsure]] = True
     needed = ((np.maximum(hoped, goal) - gap) / (goal - np.minimum(gap, goal / 2))) ** 2
