@@ -72,11 +72,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
     if name == "stats":
         return import_module("youden.stats")
-    raise AttributeError(f"module 'youden' has no attribute '{name}'")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'youden' has no attribute '{name}'")
+    globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

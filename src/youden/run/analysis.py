@@ -98,7 +98,7 @@ def analyse(
     """
     scores, ids = sums.symmetric, sums.symmetric.agent_ids
     apart = told_apart(found, component=component)
-    made = standings_of(answers, found, ids, component=component, rules=rules)
+    made = standings_of(answers, found, apart, ids, component=component, rules=rules)
     standings = {one.name: one.facts for one in made}
     links = link_facts({"row": sums.row, "symmetric": scores})
     heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)

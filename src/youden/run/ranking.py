@@ -15,7 +15,7 @@ import pandas as pd
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
-from youden.nouns import Finding, Plan, Rates, RunFacts, Target, Verdicts
+from youden.nouns import Finding, PartnerRules, Plan, Rates, RunFacts, Target, Verdicts
 from youden.nouns.pool import Ids
 from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
 from youden.run.estimators import fit_rates, fitted, trial_abilities
@@ -58,11 +58,11 @@ def rank(
     trials = _trials_of(result, target)
     found, component, message = _ranked(trials, target)
     apart = told_apart(found, component=component)
-    made = standings_of(AllAnswers.of(trials), found, plan.agent_ids, component=component)
-    table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
-    table = with_standings(table, made, plan.agent_ids)
-    table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
-    table.attrs["choice"] = choice_of(found, plan.agent_ids, apart=apart)
+    ids, rules = plan.agent_ids, PartnerRules()
+    made = standings_of(AllAnswers.of(trials), found, apart, ids, component=component, rules=rules)
+    table = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
+    table.attrs["best"] = None if apart.best is None else ids[apart.best]
+    table.attrs["choice"] = choice_of(found, ids, apart=apart)
     table.attrs["warnings"] = [
         *warnings_of(result.warnings, trials.yeses.alarms(), plan, message=message),
         *standing_findings({one.name: one.facts for one in made}),

@@ -164,7 +164,13 @@ def answers_of_pairs(blocks: Callable[[], Iterable[RateBlock]]) -> Iterator[Pair
 
 
 def standings_of(
-    answers: AllAnswers, found: Abilities, ids: Sequence[str], *, component: Ids, rules: PartnerRules | None = None
+    answers: AllAnswers,
+    found: Abilities,
+    apart: Differences,
+    ids: Sequence[str],
+    *,
+    component: Ids,
+    rules: PartnerRules,
 ) -> tuple[MadeStanding, ...]:
     """The robust ranking always, the family-balanced and the trusted one where the rules name families or a panel.
 
@@ -172,8 +178,7 @@ def standings_of(
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made: [everything-linked], [partners-none].
     """
-    rules = rules or PartnerRules()
-    fit = _Fit(answers, found, ids, component)
+    fit = _Fit(answers, found, apart, ids, component)
     linked = links_of(answers.more or answers.totals, ids, clones=rules.clones)
     made = [fit.standing("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
     if rules.families:
@@ -204,6 +209,7 @@ class _Fit:
 
     answers: AllAnswers
     found: Abilities
+    apart: Differences
     ids: Sequence[str]
     component: Ids
 
@@ -215,12 +221,12 @@ class _Fit:
             moved = moved_abilities(self.answers, self.found, partners())
         except StatisticsError as error:
             return MadeStanding(name, None, None, StandingFacts(groups, None, 0, (), message=str(error)))
-        apart = told_apart(moved, component=self.component)
+        apart = self.apart if moved is self.found else told_apart(moved, component=self.component)
         plain, place = tied_places(self.found.ability), tied_places(moved.ability)
         order = np.argsort(-np.abs(place - plain), kind="stable")
         moves = tuple(StandingMove(self.ids[i], int(plain[i]), int(place[i])) for i in order if place[i] != plain[i])
         best = None if apart.best is None else self.ids[apart.best]
-        leader = leader_words(name, told_apart(self.found, component=self.component), apart, self.ids)
+        leader = leader_words(name, self.apart, apart, self.ids)
         return MadeStanding(name, moved, apart, StandingFacts(groups, best, int(apart.above.sum()), moves, leader))
 
 
