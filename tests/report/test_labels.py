@@ -28,6 +28,7 @@ from youden.run.pipeline import fit_run
 from youden.stats.base.metrics import sampled_auc
 
 AGENTS = [f"a{i}" for i in range(8)]
+KNOWN = [Agent(name) for name in AGENTS]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def of_agents(values: Sequence[object], *, name: str = "accuracy") -> list[dict[
 
 
 def held_against(run: RunFolder, file: Path) -> Validation:
-    return validate(run, open_labels(file, AGENTS))
+    return validate(run, open_labels(file, KNOWN))
 
 
 def only(found: Validation) -> LabelFacts:
@@ -221,7 +222,7 @@ def test_perfect_agreement_and_few_agents_have_no_interval_and_a_wrong_direction
 def test_labels_of_nobody_in_the_run_are_refused_with_the_nearest_ids(run: RunFolder, tmp_path: Path) -> None:
     file = write(tmp_path / "l.csv", [{"agent": "A0 ", "acc": 1}, {"agent": "zebra", "acc": 2}])
     with pytest.raises(ConfigError, match=r"'A0 ' .did you mean 'a0'.*'zebra'\. The run has a0, .*3 more") as caught:
-        open_labels(file, AGENTS)
+        open_labels(file, KNOWN)
     assert caught.value.slug == "labels-unknown"
 
 
@@ -238,14 +239,13 @@ def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(run: 
     rows = of_agents([8, 7, 6, 5, 4, 3, 2, 1])
     rows[0] |= {"agent": "Model Zero", "alias": "a0"}
     rows[1] |= {"agent": "example"}
-    table = open_labels(
-        write(tmp_path / "l.csv", rows), AGENTS, aliases=aliases_of([Agent("a1", meta={"alias": "example"})])
-    )
+    known = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
+    table = open_labels(write(tmp_path / "l.csv", rows), known)
     found = validate(run, table)
     assert only(found).n_agents == 8
     assert found.notes == ("Labelled by another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
     with pytest.raises(ConfigError, match="labels the agent 'a0' as 'a0' and, by an alias, as 'Model Zero'") as caught:
-        open_labels(write(tmp_path / "l.csv", [*rows, {"agent": "a0", "accuracy": 1}]), AGENTS)
+        open_labels(write(tmp_path / "l.csv", [*rows, {"agent": "a0", "accuracy": 1}]), KNOWN)
     assert caught.value.slug == "labels-alias"
 
 

@@ -173,10 +173,10 @@ def test_a_report_is_drawn_once_and_again_where_the_runs_files_have_changed(tmp_
     folder.file("items.csv").unlink()
     assert asyncio.run(page()).text == first.text, "nothing was read again"
     folder.file("items.csv").write_bytes(items)
-    pool = folder.read_pool()
+    agents = folder.read_pool().agents
     labels = tmp_path / "labels.csv"
-    labels.write_text("agent,score\n" + "".join(f"{agent},{n}\n" for n, agent in enumerate(pool.agent_ids)))
-    validate(folder, open_labels(labels, pool.agent_ids))
+    labels.write_text("agent,score\n" + "".join(f"{agent.id},{n}\n" for n, agent in enumerate(agents)))
+    validate(folder, open_labels(labels, agents))
     assert asyncio.run(page()).text != first.text
 
 

@@ -67,13 +67,15 @@ def plan_command(
     chosen = run_options.run_config(config, said)
     from youden.protocol.coverage import coverage
     from youden.run.pipeline import plan_run
-    from youden.run.precision import expected_of_run
 
-    if export is None and (format is not None or shards is not None):
-        raise click.UsageError("--format and --shards are of an export. Add --export DIR, or leave them out.")
+    options.refuse(
+        (
+            export is None and (format is not None or shards is not None),
+            "--format and --shards are of an export. Add --export DIR, or leave them out.",
+        )
+    )
     planned = plan_run(chosen)
-    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
-    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    expected = show.show_run_plan(planned)
     exported: dict[str, Json] = {}
     if export is not None:
         exported = {"export": _exported(planned, config, export, format=format or "jsonl", shards=shards or 1)}
@@ -159,21 +161,16 @@ def run_command(
     """
     chosen = run_options.run_config(config, said)
     from youden.run.pipeline import fit_run, judge_run, plan_run
-    from youden.run.precision import expected_of_run
 
     if to_mlflow:
         progress.check()
     planned = plan_run(chosen)
     table = None
     if labels is not None:
-        from youden.practice.labels import aliases_of, open_labels, validate
+        from youden.practice.labels import open_labels, validate
 
-        table = open_labels(labels, planned.plan.agent_ids, aliases=aliases_of(planned.pool.agents))
-    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
-    if how in ("verbose", "json"):
-        show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
-    elif how == "short":
-        show.show_plan_line(planned.plan, planned.cost, planned.judge.name, half_width=expected.usual_half_width)
+        table = open_labels(labels, planned.pool.agents)
+    show.show_run_plan(planned, how)
     with nullcontext() if how == "quiet" else progress_bar() as bar:
         result = judge_run(planned, asking(progress=bar))
     why = f"{result.plan.notes[-1]}; " if result.plan.rounds is not None else ""
@@ -255,32 +252,40 @@ def judge_command(
     With --import nothing is asked: ANSWERS are taken into the store, any number of times, in any order, and verdicts are written
     once every trial has one.
     """
-    if wrong := _not_together(
-        answers,
-        importing=importing,
-        batch=mode == "batch",
-        poll=poll,
-        asking=asking,
-        engine=engine,
-        workers=workers,
-        worker=worker,
-    ):
-        raise click.UsageError(wrong)
+    batch = mode == "batch"
+    options.refuse(
+        (
+            answers and not importing,
+            f"{answers[:1] and answers[0]} would be answers to take. Add --import, or leave it out.",
+        ),
+        (poll is not None and not batch, "--poll goes with --mode batch: nothing else is waited for."),
+        (
+            importing and (batch or asking().retry_failed),
+            "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.",
+        ),
+        (engine is None and workers is not None, "--workers goes with --engine ray."),
+        (
+            engine is not None and (importing or batch or asking().log is not None),
+            "--engine ray goes without --import, --mode batch and --log: its workers ask call by call.",
+        ),
+        (
+            worker and (importing or engine is not None or batch),
+            "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one.",
+        ),
+    )
     chosen = run_options.run_config(config, said)
     from youden.judging.asking.terms import Batching
     from youden.nouns import CallFacts
     from youden.run.pipeline import judge_run, plan_run
-    from youden.run.precision import expected_of_run
 
     if worker:
         _help_out(chosen, asking, as_json=as_json)
         return
-    planned = plan_run(chosen, batched=mode == "batch")
-    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
-    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    planned = plan_run(chosen, batched=batch)
+    show.show_run_plan(planned)
     if importing:
         result = _imported(planned, answers, asking)
-    elif mode == "batch":
+    elif batch:
         batching = Batching(
             poll=Batching.poll if poll is None else poll, say=show.note, folder=planned.folder.path / "batches"
         )
@@ -306,41 +311,6 @@ def judge_command(
             f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
         )
-
-
-def _not_together(
-    answers: tuple[Path, ...],
-    *,
-    importing: bool,
-    batch: bool,
-    poll: float | None,
-    asking: run_options.Terms,
-    engine: str | None,
-    workers: int | None,
-    worker: bool,
-) -> str | None:
-    """What is wrong with options that do not go together, in words."""
-    apart: list[tuple[object, str]] = [
-        (
-            answers and not importing,
-            f"{answers[:1] and answers[0]} would be answers to take. Add --import, or leave it out.",
-        ),
-        (poll is not None and not batch, "--poll goes with --mode batch: nothing else is waited for."),
-        (
-            importing and (batch or asking().retry_failed),
-            "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.",
-        ),
-        (engine is None and workers is not None, "--workers goes with --engine ray."),
-        (
-            engine is not None and (importing or batch or asking().log is not None),
-            "--engine ray goes without --import, --mode batch and --log: its workers ask call by call.",
-        ),
-        (
-            worker and (importing or engine is not None or batch),
-            "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one.",
-        ),
-    ]
-    return next((words for wrong, words in apart if wrong), None)
 
 
 def _spent(usd: float | None) -> str:

@@ -101,14 +101,25 @@ def extend_command(
     from youden.practice.searching import Goal, plan_round
     from youden.report.pages.writing import write_report
 
-    pools = (agents, items, repeats)
     goal = Goal(top or 1, within, calls) if top or within else None
+    n_pools = sum(pool is not None for pool in (agents, items, repeats))
     if goal is not None:
-        wrong = _not_searched(*pools, goal=goal, width=width, focus=focus)
+        options.refuse(
+            (
+                n_pools or focus or width is not None,
+                "--top and --within look among the run's own agents. Let others join first; leave out --focus and --width.",
+            ),
+            (calls is None and within is None, "--top spends --calls, or asks until --within. Give one of them."),
+        )
     else:
-        wrong = _not_together(*pools, calls=calls, width=width, focus=focus)
-    if wrong:
-        raise click.UsageError(wrong)
+        options.refuse(
+            (
+                not n_pools and calls is None and width is None,
+                "Give --agents, --items, --repeats, --calls or --width: what is the run extended by?",
+            ),
+            (n_pools > 1, "Give --agents first, and --items and --repeats in extensions of their own."),
+            (focus and n_pools, "--focus goes with --calls alone."),
+        )
     kept = RunFolder(run).read_config()
     if "target" in said:
         kept = kept.model_copy(update={"target": said["target"]})
@@ -178,29 +189,6 @@ def _planned(once: RunConfig, step: dict[str, Json], *, width: float | None) -> 
     from youden.practice.extend import plan_extension
 
     return plan_extension(once, ExtensionStep.model_validate(step) if any(step.values()) else None, width=width)
-
-
-def _not_together(*pools: str | None, calls: int | None, width: float | None, focus: tuple[str, ...]) -> str | None:
-    """What is wrong with options that do not go together, in words."""
-    n_pools = sum(pool is not None for pool in pools)
-    if not n_pools and calls is None and width is None:
-        return "Give --agents, --items, --repeats, --calls or --width: what is the run extended by?"
-    if n_pools > 1:
-        return "Give --agents first, and --items and --repeats in extensions of their own."
-    if focus and n_pools:
-        return "--focus goes with --calls alone."
-    return None
-
-
-def _not_searched(*pools: str | None, goal: Goal, width: float | None, focus: tuple[str, ...]) -> str | None:
-    """What is wrong with options of a search, in words."""
-    if any(pools) or focus or width is not None:
-        return (
-            "--top and --within look among the run's own agents. Let others join first; leave out --focus and --width."
-        )
-    if goal.calls is None and goal.within is None:
-        return "--top spends --calls, or asks until --within. Give one of them."
-    return None
 
 
 def _wide(wide: tuple[str, ...], joined: tuple[str, ...], *, width: float, run: Path) -> list[str]:

@@ -117,6 +117,13 @@ def _split(text: str) -> tuple[str, ...]:
     return found
 
 
+def refuse(*rules: tuple[object, str]) -> None:
+    """Raises: UsageError with the words of the first rule that is broken: whether it is, and what to say then."""
+    for broken, said in rules:
+        if broken:
+            raise click.UsageError(said)
+
+
 R = TypeVar("R")
 Shown = Literal["short", "quiet", "verbose", "json"]
 """How much a command prints of a run's ranking."""
@@ -134,8 +141,7 @@ def shown(function: Callable[..., R]) -> Callable[..., R]:
     @json
     @wraps(function)
     def wrapped(*, verbose: bool, quiet: bool, as_json: bool, **rest: object) -> R:
-        if verbose and quiet:
-            raise click.UsageError("--verbose and --quiet cannot go together. Give one of them.")
+        refuse((verbose and quiet, "--verbose and --quiet cannot go together. Give one of them."))
         how: Shown = "json" if as_json else "verbose" if verbose else "quiet" if quiet else "short"
         return function(how=how, **rest)
 

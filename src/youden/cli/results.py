@@ -58,16 +58,13 @@ def fit_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.data.label_tables import read_families
-    from youden.practice.labels import aliases_of, open_labels, validate
+    from youden.practice.labels import open_labels, validate
     from youden.report.data.summary import summarise_run
     from youden.run.partner_rules import changed_rules
     from youden.run.pipeline import fit_run
 
     folder = RunFolder(run)
-    table = None
-    if labels is not None:
-        pool = folder.read_pool()
-        table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
+    table = None if labels is None else open_labels(labels, folder.read_pool().agents)
     families = read_families(said["families"]) if "families" in said else None
     rules = changed_rules(folder, robust=said.get("robust"), trusted=said.get("trusted"), families=families)
     fit_run(folder, target=said.get("target"), rules=rules, rates=rates)
@@ -281,7 +278,7 @@ def report_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.errors import ConfigError
-    from youden.practice.labels import aliases_of, open_labels, validate
+    from youden.practice.labels import open_labels, validate
     from youden.report.pages import writing as write
 
     if chart is not None and kind not in PICTURES:
@@ -295,8 +292,7 @@ def report_command(
         progress.check()
     folder = RunFolder(run)
     if labels is not None:
-        pool = folder.read_pool()
-        validate(folder, open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents)))
+        validate(folder, open_labels(labels, folder.read_pool().agents))
     if against is not None:
         if kind != "html":
             raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")

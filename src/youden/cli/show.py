@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from youden.data.folder.run_folder import RunFolder
     from youden.nouns import Cost, Finding, Json, Plan, Validation
     from youden.report.data.summary import Summary
+    from youden.run.pipeline import PlannedRun
     from youden.run.precision import Expected
 
 
@@ -135,6 +136,18 @@ def cost_in_words(cost: Cost, judge: str) -> str:
         + (f" ({', '.join(known)})" if known else "")
         + stored
     )
+
+
+def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
+    """A run's plan, its cost and what it is expected to buy, which is given back."""
+    from youden.run.precision import expected_of_run
+
+    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
+    if how in ("verbose", "json"):
+        show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    elif how == "short":
+        show_plan_line(planned.plan, planned.cost, planned.judge.name, half_width=expected.usual_half_width)
+    return expected
 
 
 def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None) -> None:

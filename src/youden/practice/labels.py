@@ -140,16 +140,15 @@ MIN_AGENTS = 3
 _Compare = Callable[[Floats, Floats], Metric]
 
 
-def open_labels(
-    path: Path, agent_ids: Sequence[str], *, aliases: Mapping[str, str] | None = None, repeated: bool = False
-) -> LabelTable:
+def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) -> LabelTable:
     """Labels, of which at least one agent is in the run, so that a wrong file is refused before a judge is paid.
 
-    aliases: other name → agent, as `aliases_of` finds them in the pool. repeated: as in `read_labels`.
+    agents: of the run; their other names are taken, too. repeated: as in `read_labels`.
 
     Raises: ConfigError [labels-unknown] with the nearest ids, [labels-alias]; ImportFormatError as `read_labels`.
     """
-    table = matched(read_labels(path, repeated=repeated), agent_ids, aliases or {})
+    agent_ids = [agent.id for agent in agents]
+    table = matched(read_labels(path, repeated=repeated), agent_ids, aliases_of(agents))
     if not set(table.agents) & set(agent_ids):
         raise ConfigError(
             f"{path} labels no agent of this run, but {', '.join(with_near(table.agents, agent_ids))}. "

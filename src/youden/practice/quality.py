@@ -17,7 +17,7 @@ from youden.errors import ConfigError, StatisticsError
 from youden.nouns import QualityFacts, QualityLine, QualityRow
 from youden.nouns.pool import Floats, Positions, or_none
 from youden.practice.gate_answers import GateAnswers, QualityDifference
-from youden.practice.labels import aliases_of, first, open_labels
+from youden.practice.labels import first, open_labels
 from youden.stats.small_areas import FEWEST_AGENTS, SmallAreas, quality_of_labels
 from youden.text.sentences import with_interval
 from youden.text.tables import Table
@@ -93,8 +93,8 @@ def read_answers(
     Raises: ConfigError [quality-items] for labels of agents alone, [quality-column], [quality-scale], [quality-none]; as
     `open_labels`.
     """
-    pool = folder.read_pool()
-    tables = [open_labels(path, pool.agent_ids, aliases=aliases_of(pool.agents), repeated=True) for path in files]
+    agents = folder.read_pool().agents
+    tables = [open_labels(path, agents, repeated=True) for path in files]
     ids = [row.agent for row in folder.read_ranking()]
     rows, names = [], []
     for table in tables:
