@@ -96,6 +96,24 @@ def test_where_judges_hardly_ever_differ_intervals_hold_what_an_agent_really_mov
     assert held >= 92
 
 
+def test_agents_that_nearly_always_get_a_no_are_known_better_than_their_few_trials_say() -> None:
+    """Four agents seldom meet anybody but each other, and then hardly ever get a yes; four strong ones meet often."""
+    weak = np.arange(K) < 4
+    effect = np.where(weak, 0.01, np.linspace(0.1, 0.4, K))
+    first, second = all_pairs(4)
+    often = np.repeat(np.arange(len(first)), np.where(weak[first] | weak[second], 1, 8))
+    first, second = first[often], second[often]
+    kept = (weak[first] == weak[second]) | (np.arange(len(first)) % 4 == 0)
+    first, second = first[kept], second[kept]
+    told, true = [], []
+    for seed in range(60):
+        one = answers(first, second, seed=seed, effect=effect)
+        found = judge_shift(first, second, one, one, n_agents=K)
+        told.append((1 - found.reliability) * found.one.var())
+        true.append(((found.one - effect) ** 2).mean())
+    assert np.mean(told) == pytest.approx(np.mean(true), rel=0.15)
+
+
 def test_an_agent_that_one_judge_never_met_is_unknown() -> None:
     first, second = all_pairs()
     one = answers(first, second, seed=0)

@@ -135,6 +135,20 @@ def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, mo
         assert found["not_told_apart"]
 
 
+def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_apart(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OPUS's weakest five; nobody is favoured. In the first two replays they were claimed by half of the allowance, in the last
+    one by errors that are alike for all agents."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from recorded import world_of
+    from rejudge import Case, simulate
+
+    world = world_of("OPUS", shared)
+    case = Case(domain="OPUS", plant="none", family=5, own_sd=0.0, noise="laxer steps", place="weakest")
+    assert not any(simulate(case, world, seed=seed)["claimed"] for seed in (3006, 3011, 3093))
+
+
 def test_what_cannot_be_tested_is_said() -> None:
     assert "No agent both judged is of B's family, other" in words(judge_shifts(both(other="other"), 0, 1))
     shared = words(judge_shifts(both(favour=0.3, one="own", other="Own"), 0, 1))
