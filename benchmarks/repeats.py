@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from scipy.special import stdtrit
 
 from youden import TrialMean
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
@@ -126,6 +127,16 @@ def halves(n: int) -> Iterator[tuple[str, float, bool]]:
     yield "halves gated worse", float(np.mean(worse)), bool(np.mean(worse) <= 0.05)
 
 
+def half_width_of_another(by_judge: Floats) -> Floats:
+    """Half of the 95 % prediction interval of another judge's distances, float[K]: √(1 + 1/M) of what judges differ in and what
+    items leave to chance in both, with M − 1 degrees of freedom. by_judge: float[M, K]."""
+    M = len(by_judge)
+    spread = by_judge - by_judge.mean(axis=1, keepdims=True)
+    pooled = float(spread.var(axis=0, ddof=1).mean())
+    own = (spread.var(axis=0, ddof=1) * (M - 1) + pooled) / M
+    return np.asarray(stdtrit(M - 1, 0.975) * np.sqrt(np.maximum(own, pooled) * (1 + 1 / M)))
+
+
 def judges(n: int) -> Iterator[tuple[str, float, bool]]:
     """Three judges with errors in common: is the third within what two predict, and do intervals hold the judges' mean?"""
     plan = make_plan(pool_of(12, 60, 1), calls=2400, seed=4)
@@ -144,7 +155,7 @@ def judges(n: int) -> Iterator[tuple[str, float, bool]]:
                 left = all_three.by_judge[out]
                 mean = two.ability
                 gap = (left - left.mean()) - (mean - mean.mean())
-                predicted.append(np.abs(gap) <= two.half_width_of_another())
+                predicted.append(np.abs(gap) <= half_width_of_another(two.by_judge))
             off = all_three.ability - all_three.ability.mean() - world.truth
             covered.append(np.abs(off) <= all_three.covariance.half_width())
             one = TrialMean().fit(plan, told[0])

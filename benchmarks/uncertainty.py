@@ -30,7 +30,7 @@ from recorded import DOMAINS, SHARED, answers_of, dense_abilities
 from youden.nouns import Target, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.designs.cyclic import Cyclic
-from youden.stats.additive.clipped_linear import ClippedLinear, item_covariance
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 from youden.stats.base.metrics import rank_ranges
@@ -185,8 +185,7 @@ def everything_asked(D: Floats) -> Figures:
     plan = Cyclic(None).draw(np.ones((K, len(D)), dtype=np.bool_), np.random.default_rng(0)).trials
     found = found_of(D, plan)
     model = ClippedLinear().fit((D.sum(axis=2) + D.sum(axis=1)).T / (2 * (K - 1)))
-    cells = item_covariance(np.ones(model.residual_.shape), model.residual_, component=model.component_)
-    ratio = cells.half_width() / found.kind.half_width()
+    ratio = model.centred_covariance.half_width() / found.kind.half_width()
     return {
         "least_ratio": float(ratio.min()),
         "largest_ratio": float(ratio.max()),

@@ -128,7 +128,7 @@ def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_nam
 def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_notes: Path) -> None:
     unknown = youden("stress", str(field_notes), "--attack", "mirorr")
     assert unknown.code == 2
-    assert "Did you mean 'mirror'? There are: central-reworded, clones" in unknown.err
+    assert "no attack called 'mirorr'. Did you mean 'mirror'?" in unknown.err
     with (tmp_path / "bare.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["agent", "item", "text"])

@@ -24,13 +24,14 @@ from youden.report.data.comparison import compare_runs
 from youden.report.pages.writing import render_comparison
 from youden.run.pipeline import fit_run
 from youden.run.ranking import differences_of
+from youden.stats.additive.rasch import Rasch
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.judges.judge_shift import judge_shift, ranking_seen
 from youden.stats.trials.choice import reliability
 from youden.stats.trials.comparisons import differences
-from youden.study.agreement import predicted_on, study_judges
+from youden.study.agreement import study_judges
 from youden.study.judged_runs import JudgedRun, read_judged, side_by_side
 
 
@@ -205,8 +206,8 @@ def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
 
 def test_predictions_of_the_identity_link_have_no_curl() -> None:
     scores = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 12))
-    assert curl_quantiles(predicted_on("identity", scores), (1.0,))[0] < 1e-9
-    assert curl_quantiles(predicted_on("logit", scores), (0.5,))[0] > 1e-4
+    assert curl_quantiles(Rasch(link="identity").fit(scores).predict(), (1.0,))[0] < 1e-9
+    assert curl_quantiles(Rasch(link="logit").fit(scores).predict(), (0.5,))[0] > 1e-4
 
 
 def test_the_command_prints_tables_and_json_under_both_names(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.base.metrics import rank_ranges, ranks
+from youden.stats.base.metrics import rank_ranges
+from youden.stats.trials.comparisons import tied_places
 
 abilities = st.lists(st.sampled_from([-0.5, 0.0, 0.2, 0.4, np.nan]), min_size=1, max_size=8)
 intervals = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.booleans()), min_size=1, max_size=8)
@@ -30,7 +31,7 @@ def test_ranges_count_those_wholly_above_and_below(drawn: list[tuple[int, int, b
 @given(values=abilities)
 def test_an_ability_without_width_holds_its_own_rank(values: list[float]) -> None:
     ability = np.array(values)
-    place = ranks(ability)
+    place = tied_places(ability)
     got = rank_ranges(ability, ability)
     known = ~np.isnan(ability)
     np.testing.assert_array_equal(got.low[known], place[known])

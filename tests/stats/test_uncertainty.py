@@ -16,7 +16,7 @@ from youden.errors import StatisticsError
 from youden.nouns import Plan
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
-from youden.stats.additive.clipped_linear import ClippedLinear, item_covariance
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters, same_value, unseen_square
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
@@ -132,7 +132,7 @@ def test_dense_cells_and_a_cyclic_plan_of_every_pair_give_the_same_width_on_the_
     D = np.clip(dense_answers(K, J, cell=0.1, pair=0.05, noise=0.2, seed=1) * 0.3, -1, 1)
     score = (np.where(np.eye(K, dtype=bool), 0, D).sum(axis=1) + np.where(np.eye(K, dtype=bool), 0, D).sum(axis=2)).T
     model = ClippedLinear().fit(score / (2 * (K - 1)))
-    cells = item_covariance(np.ones((K, J)), model.residual_, component=model.component_)
+    cells = model.centred_covariance
     trials = over_items(plan, D[plan.item, plan.first, plan.second])
     np.testing.assert_allclose(cells.half_width(), trials.half_width(), rtol=0.02)
 
@@ -145,18 +145,16 @@ def test_cells_with_gaps_hold_the_nominal_share_over_items_of_the_kind() -> None
         score = theta[:, None] + 0.15 * rng.standard_normal((K, J)) + 0.1 * rng.standard_normal(J)
         score[rng.random((K, J)) < 0.5] = np.nan
         model = ClippedLinear().fit(np.clip(score, -1, 1))
-        seen = ~np.isnan(score)
-        found = item_covariance(seen.astype(float), np.where(seen, model.residual_, 0), component=model.component_)
-        covered.append(np.abs(model.ability_ - model.ability_.mean() - theta) <= found.half_width())
+        half = model.centred_covariance.half_width()
+        covered.append(np.abs(model.ability_ - model.ability_.mean() - theta) <= half)
     assert 0.93 <= np.mean(covered) <= 0.975
 
 
 def test_a_cell_design_of_two_parts_has_an_error_within_each_and_none_across() -> None:
     rng = np.random.default_rng(0)
-    weight = np.zeros((8, 30))
-    weight[:4, :15] = weight[4:, 15:] = 1
-    component = np.repeat([0, 1], 4).astype(np.int32)
-    found = item_covariance(weight, weight * rng.normal(size=weight.shape) / 10, component=component)
+    score = np.full((8, 30), np.nan)
+    score[:4, :15], score[4:, 15:] = rng.normal(0, 0.1, (2, 4, 15))
+    found = ClippedLinear().fit(score).centred_covariance
     assert np.isfinite(found.covariance[:4, :4]).all()
     assert np.isfinite(found.covariance[4:, 4:]).all()
     assert np.isnan(found.covariance[:4, 4:]).all()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import Plan, Rates, Split
+from youden.nouns import Rates, Split
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.trials.false_positives import OwnRates, own_rates_of_sums
@@ -78,18 +77,30 @@ class ItemBlock(NamedTuple):
         return block._replace(first_weight=self.tells_first, second_weight=self.tells_second) if told else block
 
 
-@dataclass(frozen=True, eq=False)
 class ApartSums:
-    """The independent arm, probes left out: n, total: float[K], answered trials that an agent takes part in, and their sum;
-    n_trials, total_all, squares: of all of them, Σy, Σy²; clean_n, clean_total: of those a training score may read."""
+    """The independent arm, probes left out; rows add up. n, total: float[K], answered trials that an agent takes part in, and
+    their sum; n_trials, total_all, squares: of all of them, Σy, Σy²; clean_n, clean_total: of those a training score may read.
 
-    n: Floats
-    total: Floats
-    n_trials: int
-    total_all: float
-    squares: float
-    clean_n: int
-    clean_total: float
+    split: the run's, None for an import, which has no such trials.
+    """
+
+    def __init__(self, n_agents: int, split: Split | None) -> None:
+        self._split = split
+        self.n, self.total = np.zeros((2, n_agents))
+        self.n_trials, self.total_all, self.squares, self.clean_n, self.clean_total = 0, 0.0, 0.0, 0, 0.0
+
+    def add(self, some: Mapping[str, NDArray[Any]], chosen: Bools) -> None:
+        names = ("first", "item", "second", "other_item", "answer")
+        first, item, second, other, y = (some[name][chosen] for name in names)
+        sides = np.append(first, second)
+        self.n += np.bincount(sides, minlength=len(self.n))
+        self.total += np.bincount(sides, np.tile(y, 2), len(self.n))
+        self.n_trials += len(y)
+        self.total_all += float(y.sum())
+        self.squares += float((y**2).sum())
+        kept = slice(None) if self._split is None else clean_independent(self._split, first, item, second, other)
+        self.clean_n += len(y[kept])
+        self.clean_total += float(y[kept].sum())
 
     @property
     def rate(self) -> float | None:
@@ -117,30 +128,6 @@ def paired_answers(rates: Rates, split: Split | None = None) -> PairBlock:
     own = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
     value, weight = rates.tpr[used] - own, rates.n_paired[used].astype(np.float64)
     return PairBlock(rates.first[used], rates.second[used], rates.item[used], value, weight, own, rates.n_items)
-
-
-class ApartCounter:
-    """`ApartSums`, some rows at a time."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._split, self._K = plan.split, plan.n_agents
-        self._of_agents, self._all, self._clean = np.zeros((2, plan.n_agents)), np.zeros(3), np.zeros(2)
-
-    def add(self, some: Mapping[str, NDArray[Any]], chosen: Bools) -> None:
-        names = ("first", "item", "second", "other_item", "answer")
-        first, item, second, other, y = (some[name][chosen] for name in names)
-        sides = np.append(first, second)
-        self._of_agents += np.bincount(sides, minlength=self._K), np.bincount(sides, np.tile(y, 2), self._K)
-        self._all += len(y), y.sum(), (y**2).sum()
-        kept = clean_independent(self._split, first, item, second, other)
-        self._clean += kept.sum(), y[kept].sum()
-
-    @property
-    def sums(self) -> ApartSums:
-        n, total = self._of_agents
-        n_trials, total_all, squares = self._all.tolist()
-        clean_n, clean_total = self._clean.tolist()
-        return ApartSums(n, total, int(n_trials), total_all, squares, int(clean_n), clean_total)
 
 
 def clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other: Ids) -> Bools:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from youden.data.atomic import workplace
 from youden.data.folder.table_columns import vote_column
-from youden.engines.block_kinds import ApartCounter, ItemBlock, RateBlock, clean_independent
+from youden.engines.block_kinds import ApartSums, ItemBlock, RateBlock, clean_independent
 from youden.errors import RunFolderError
 from youden.nouns import (
     FOLLOW_UP,
@@ -79,7 +79,8 @@ class TrialsByItem:
         self.n_asked, self.told, self.n_last = np.zeros(0, dtype=np.int64), np.zeros((0, plan.n_agents)), 0
         self.n_paired = 0
         self._grew = plan.rounds is not None or plan.extensions is not None
-        K, apart = plan.n_agents, ApartCounter(plan)
+        K = plan.n_agents
+        self.apart = ApartSums(K, plan.split)
         slots, in_slots = np.zeros((2, 0), dtype=np.int64), True
         asked, answered = np.zeros((2, K), dtype=np.int64)
         for some in rows():
@@ -97,7 +98,7 @@ class TrialsByItem:
             known = paired & (some["missing"] == 0)
             self._repeated |= "first_repeat" in some or bool((some["replicate"][paired] > 0).any())
             self._shelve("paired", some, paired)
-            self._count_apart(some, apart)
+            self._count_apart(some)
             if plan.rounds is not None:
                 self._count_steps(some, paired & (some["slot"] >= 0))
             in_slots &= not (some["slot"][paired] < 0).any()
@@ -113,7 +114,6 @@ class TrialsByItem:
         if calls is not None and calls.unsettled:
             for some in rows():
                 calls.settle(some)
-        self.apart = apart.sums
         self.slots = (asked, answered) if in_slots and slots.any() else None
 
     @classmethod
@@ -211,13 +211,13 @@ class TrialsByItem:
             item_ids=ids,
         )
 
-    def _count_apart(self, some: Mapping[str, NDArray[Any]], apart: ApartCounter) -> None:
+    def _count_apart(self, some: Mapping[str, NDArray[Any]]) -> None:
         independent = some["arm"] == INDEPENDENT
         if not independent.any():
             return
         known, probe = independent & (some["missing"] == 0), some["role"] == PROBE
         self.yeses.add(some["first"][known], some["second"][known], some["hard"][known] >= 0.5)
-        apart.add(some, known & ~probe)
+        self.apart.add(some, known & ~probe)
         if self.plan.independent == "twin":
             self._shelve("apart", some, independent & ~probe)
 

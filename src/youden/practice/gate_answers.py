@@ -20,10 +20,8 @@ from youden.protocol.scores import tally, train_scores
 from youden.run.ability import Abilities
 from youden.run.estimators import abilities_of, answers_of, fitted_abilities
 from youden.run.over_judges import learned
-from youden.stats.additive.clipped_linear import ClippedLinear, item_moves
-from youden.stats.additive.observed_cells import agent_components
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import Blocks, trial_fit
-from youden.stats.base.clusters import NOTHING
 from youden.stats.trials.noninferiority import QuietDifference, quiet_difference
 from youden.stats.trials.trial_errors import ItemContributions, Left, item_contributions, variance_left
 from youden.study.replaying import usd_per_call
@@ -209,21 +207,16 @@ def contributions_of_fit(answers: Blocks, *, n_agents: int, n_items: int) -> tup
 
 
 def cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[ItemContributions, ...]:
-    """What items contribute to fitted abilities, once for each set of agents that more than one cell links.
-
-    A score of ±1 that the fit overshoots says nothing.
-    """
-    error = np.nan_to_num(model.residual_)
-    weight = np.where((np.abs(scores.value) == 1) & (error * scores.value < -NOTHING), 0.0, scores.weight)
-    linked = agent_components(*np.nonzero(weight), n_agents=weight.shape[0], n_items=weight.shape[1])
+    """What items contribute to fitted abilities, once for each set of agents that more than one cell links."""
+    shape = len(scores.agent_ids), len(scores.item_ids)
     found = []
-    for moves in item_moves(weight, np.where(weight > 0, error, 0.0), component=linked):
-        ability: Floats = np.full(len(weight), np.nan)
+    for moves in model.item_moves():
+        ability: Floats = np.full(shape[0], np.nan)
         ability[moves.agents] = model.ability_[moves.agents]
-        by_item, share, n_trials = np.zeros((3, *weight.shape))
+        by_item, share, n_trials = np.zeros((3, *shape))
         by_item[moves.agents], share[moves.agents] = moves.by_item, moves.share
-        n_trials[moves.agents] = np.where(moves.share > 0, weight[moves.agents], 0.0)
-        found.append(ItemContributions(ability, by_item, share, n_trials, np.full(len(weight), np.nan)))
+        n_trials[moves.agents] = np.where(moves.share > 0, scores.weight[moves.agents], 0.0)
+        found.append(ItemContributions(ability, by_item, share, n_trials, np.full(shape[0], np.nan)))
     return tuple(found)
 
 

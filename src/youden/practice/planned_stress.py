@@ -26,8 +26,8 @@ from youden.protocol.plan import make_plan
 from youden.run.partner_rules import family_labels
 from youden.run.standings import AllAnswers, links_of
 from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.base.metrics import ranks
 from youden.stats.partners import PairTotals, group_balanced, reweighted
+from youden.stats.trials.comparisons import tied_places
 from youden.streams import stream
 from youden.text.sentences import near
 
@@ -89,7 +89,7 @@ def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> L
     if not len(known) or not others.any():
         return None
     best, rest = known.max(), after[:K][others]
-    moved = np.abs(ranks(before[others]) - ranks(rest))
+    moved = np.abs(tied_places(before[others]) - tied_places(rest))
     most = int(np.argmax(moved))
     return Landing(
         place=1 + int((rest > best).sum()) + int((rest == best).sum()) / 2,
@@ -102,7 +102,7 @@ def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> L
 
 def place_of(ability: Floats, agent: int) -> int | None:
     """An agent's place, 1 is first; None where nothing ranks it."""
-    return None if np.isnan(ability[agent]) else int(ranks(ability)[agent])
+    return None if np.isnan(ability[agent]) else int(tied_places(ability)[agent])
 
 
 PASSES = 10
@@ -258,10 +258,12 @@ def plan_stress(
     start from; None for the last of the ranking, and for the one of fewest words where ranking would cost. calls: of both arms,
     of a pool's plan; a run keeps its own. usual_store: where answers are kept when neither `store` nor the run says it.
 
-    Raises: ConfigError [unknown-attack], listing them, [attack-prompts], [stress-attacker], [stress-calls];
+    Raises: ConfigError [unknown-attack], [attack-prompts], [stress-attacker], [stress-calls];
     RunFolderError [stress-import], [stress-texts]; as pools, plans and judges do.
     """
-    names = _known(attacks)
+    for name in attacks:
+        ATTACKS.check(name)
+    names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
     found = _source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
     weak, because = _weak(found, attacker)
     planned = [_planned(found.own, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
@@ -269,16 +271,6 @@ def plan_stress(
         if attacks and one.why_not is not None:
             raise ConfigError(f"The attack '{one.name}' cannot be planted: {one.why_not}", slug="attack-prompts")
     return PlannedStress(found.own, weak, because, found.families, tuple(planned), max_cost)
-
-
-def _known(asked: Sequence[str]) -> tuple[str, ...]:
-    known = tuple(ATTACKS)
-    for name in asked:
-        if name not in known:
-            raise ConfigError(
-                f"There is no attack called '{name}'. {near(name, known, most=len(known))}", slug="unknown-attack"
-            )
-    return tuple(dict.fromkeys(asked)) or known
 
 
 def _source(

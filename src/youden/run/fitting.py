@@ -88,9 +88,9 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
 def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> Analysis:
     """The same of a run of which only rates are known. Raises: as `fit_judged`."""
     rates = folder.read_rates()
-    blocks, K = [RateBlock(0, rates, rates, None)], rates.n_agents
+    blocks = [RateBlock(0, rates, rates, None)]
     # rates are less what they are less already: no arm is known
-    sums = tallied(blocks, rates, ApartSums(np.zeros(K), np.zeros(K), 0, 0.0, 0.0, 0, 0.0), None)
+    sums = tallied(blocks, rates, ApartSums(rates.n_agents, None), None)
     _, model, found = fit_rates(rates, target=target)
     notes = [Finding("import", note) for note in folder.read_notes()]
     tables = analyse(

@@ -19,7 +19,7 @@ from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, or_none
 from youden.nouns.results import ABOUT
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.solver import solve_additive
+from youden.stats.additive.rasch import Rasch
 from youden.stats.base.links import LINKS
 from youden.stats.base.metrics import Metric
 from youden.stats.curl.quantiles import curl_quantiles
@@ -236,16 +236,6 @@ def _shifts(both: SideBySide) -> tuple[tuple[JudgeShifts, ...], list[str]]:
     return tuple(found), few
 
 
-def predicted_on(link: str, scores: Floats) -> Floats:
-    """Least squares g(s) ≈ θ_i − b_j on the link's scale, taken back to scores: float[K, J], clipped to [−1, 1]."""
-    value = LINKS[link].forward(scores)
-    agent, item = np.nonzero(~np.isnan(value))
-    fit = solve_additive(
-        agent, item, value[agent, item], n_agents=scores.shape[0], n_items=scores.shape[1], constraint="none"
-    )
-    return np.clip(LINKS[link].inverse(fit.ability[:, None] - fit.difficulty), -1, 1)
-
-
 def choice_words(names: Sequence[str], choices: Sequence[ChoiceFacts | None]) -> Iterator[str]:
     """Which agent to take by each run's own ranking, a line each, and whether the runs agree; nothing where no run names one."""
     made = [choice for choice in choices if choice is not None]
@@ -291,7 +281,7 @@ def curl_of(scores: Floats, link: str) -> Curl:
         data = curl_quantiles(LINKS[link].forward(scores)).tolist()
     except StatisticsError:
         return Curl(None, None, None, None)
-    return Curl(*data, *curl_quantiles(predicted_on(link, scores)).tolist())
+    return Curl(*data, *curl_quantiles(Rasch(link=link).fit(scores).predict()).tolist())
 
 
 def _words(pairs: tuple[Pairing, ...], units: str, target: Target) -> Iterator[str]:

@@ -19,8 +19,8 @@ from youden.report.data.grids import binned, edges
 from youden.report.data.ranking_tables import fixed
 from youden.report.data.summary import Summary
 from youden.stats.base.clusters import effects_of_pairs
-from youden.stats.base.metrics import ranks
 from youden.stats.partners import Linked, PairMeans, linked_pairs
+from youden.stats.trials.comparisons import tied_places
 from youden.text.tables import Table
 
 FEWEST = 5
@@ -110,7 +110,7 @@ def _without(rest: Floats, met: Bools, inside: Bools, agents: Sequence[str], lin
     correlation = _spearman(whole, part)
     if correlation is None:
         return line
-    moved = np.abs(ranks(whole) - ranks(part))
+    moved = np.abs(tied_places(whole) - tied_places(part))
     most = int(np.argmax(moved))
     return replace(
         line, correlation=correlation, moved=agents[int(np.flatnonzero(outside)[most])], most=int(moved[most])

@@ -21,7 +21,7 @@ from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields
 from youden.nouns.facts import CHANCE, ChoiceFacts
 from youden.nouns.label_facts import LabelFacts
 from youden.report.data.evidence import ReportTexts, Told
-from youden.stats.base.metrics import ranks
+from youden.stats.trials.comparisons import tied_places
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
 from youden.text.tables import Table, two_sided
@@ -165,7 +165,7 @@ def _range(low: int, high: int) -> str:
 def _length_places(pool: PoolSummary) -> Mapping[str, int]:
     if pool.mean_length is None:
         return {}
-    places = ranks(pool.mean_length)
+    places = tied_places(pool.mean_length)
     return {agent.id: int(place) for agent, place in zip(pool.agents, places, strict=True)}
 
 

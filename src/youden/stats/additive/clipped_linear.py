@@ -36,16 +36,15 @@ _EXACT = 1e-9
 class CellItemMoves(NamedTuple):
     """What each item does to the abilities of agents that are linked by more than one cell.
 
-    agents: int64[k]; by_item: float[k, J], U as in `item_covariance`; share: float[k, J], rows sum to 1; weight: float[k].
+    agents: int64[k]; by_item: float[k, J], U as in `item_covariance`; share: float[k, J], rows sum to 1.
     """
 
     agents: Positions
     by_item: Floats
     share: Floats
-    weight: Floats
 
 
-def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
+def item_covariance(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
     """Of the θ_i − θ̄, θ̄ the mean over the agents of i's component that have one, by `covariance_over_clusters` with
 
     U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), p_kj = A_kj/n_k. With V any inverse of XᵀAX on what
@@ -53,18 +52,11 @@ def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> Centred
     h = A_kj(V_kk − 2V_kj + V_jj); n and m are the weights of agents and items, cells that are fitted exactly left out. In a dense
     matrix the root is 1.
 
-    weight: float[K, J], 0 where unseen; error: float[K, J], residuals, 0 where unseen; component: as `agent_components` gives.
+    weight: float[N] > 0; error: float[N], residuals of the cells; component: as `agent_components` gives.
     NaN: an agent seen once, one that a single cell links to the rest, an agent alone, and every pair of two components.
 
     Source: MacKinnon and White (1985), J. Econometrics 29, for weights taken as fixed, by item.
     """
-    cells = CellIndex.of(weight > 0)
-    at = cells.agent, cells.item
-    return item_covariance_of_cells(cells, weight[at], error[at], component=component)
-
-
-def item_covariance_of_cells(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
-    """`item_covariance` of the cells seen, as columns: weight: float[N] > 0; error: float[N]."""
     covariance, freedom = np.full((cells.n_agents, cells.n_agents), np.nan), np.full(cells.n_agents, np.nan)
     for moves in _moves(cells, weight, error, component=component):
         if (moves.n_items >= 2).sum() < 2:
@@ -77,17 +69,16 @@ def item_covariance_of_cells(cells: CellIndex, weight: Floats, error: Floats, *,
     return CentredCovariance(covariance, freedom)
 
 
-def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[CellItemMoves]:
+def item_moves(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> Iterator[CellItemMoves]:
     """One for each component, of its largest set of agents that stay linked without any one cell. As `item_covariance`."""
-    cells = CellIndex.of(weight > 0)
-    at = cells.agent, cells.item
-    for moves in _moves(cells, weight[at], error[at], component=component):
+    for moves in _moves(cells, weight, error, component=component):
         by_item, share = (np.concatenate(table, axis=1) for table in zip(*moves.blocks(), strict=True))
-        yield CellItemMoves(moves.agents, by_item, share, moves.weight)
+        yield CellItemMoves(moves.agents, by_item, share)
 
 
 class _Moves(NamedTuple):
-    """`CellItemMoves` by blocks of items. n_items: int64[k], in which an agent has a share; share_squares: float[k], Σp²."""
+    """`CellItemMoves` by blocks of items. weight: float[k], of an agent's cells; n_items: int64[k], in which it has a share;
+    share_squares: float[k], Σp²."""
 
     agents: Positions
     weight: Floats
@@ -224,7 +215,7 @@ class ClippedLinear(Estimator):
             component = agent_components(at.agent[kept], at.item[kept], n_agents=at.n_agents, n_items=at.n_items)
         self.r2_ = explained(value, error, weight)
         self._seen = ScoredCells(at, residual, weight)
-        self._binding, self._error, self._bound = binding, error, component
+        self._binding, self._error, self._component = binding, error, component
         for made in ("centred_covariance", "residual_"):
             self.__dict__.pop(made, None)
         return self
@@ -258,13 +249,22 @@ class ClippedLinear(Estimator):
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
         """`covariance_` and `freedom_` together, made when first asked for. Raises: StatisticsError [not-fitted]."""
-        self._check_fitted()
-        binding = self._binding > 0
-        found = item_covariance_of_cells(
-            self._seen.at.where(binding), self._binding[binding], self._error[binding], component=self._bound
-        )
+        found = item_covariance(*self._bound(), component=self._component)
         freeze([found.covariance, found.freedom])
         return found
+
+    def item_moves(self) -> Iterator[CellItemMoves]:
+        """What the items do to abilities, which `covariance_` sums up, for each set of agents that more than one cell links.
+
+        Raises: StatisticsError [not-fitted].
+        """
+        return item_moves(*self._bound(), component=self._component)
+
+    def _bound(self) -> tuple[CellIndex, Floats, Floats]:
+        """The cells that say something, with their weights and residuals."""
+        self._check_fitted()
+        binding = self._binding > 0
+        return self._seen.at.where(binding), self._binding[binding], self._error[binding]
 
     @property
     def covariance_(self) -> Floats:

@@ -20,16 +20,14 @@ class Link:
     """A monotone scale for scores.
 
     interval: the scores it tells apart; those outside count as its nearest end.
-    forward: s ↦ its value on this scale; inverse: back to s; slope: d forward / ds, at the clipped score; inverse_slope:
-    d inverse / d value, at any value. All take and give float arrays of any shape and pass NaN through. `inverse(forward(s))`
-    is s, clipped to `interval`.
+    forward: s ↦ its value on this scale; inverse: back to s; inverse_slope: d inverse / d value. All take and give float arrays
+    of any shape and pass NaN through. `inverse(forward(s))` is s, clipped to `interval`.
     """
 
     name: str
     interval: tuple[float, float]
     forward: Callable[[Floats], Floats]
     inverse: Callable[[Floats], Floats]
-    slope: Callable[[Floats], Floats]
     inverse_slope: Callable[[Floats], Floats]
 
 
@@ -58,10 +56,6 @@ def _from_probit_slope(value: Floats) -> Floats:
     return np.asarray(np.exp(-(value**2) / 2) * np.sqrt(2 / np.pi))
 
 
-def _probit_slope(score: Floats) -> Floats:
-    return 1 / _from_probit_slope(_probit(score))
-
-
 def _logit(score: Floats) -> Floats:
     return np.asarray(logit(_probability(score)))
 
@@ -74,13 +68,9 @@ def _from_logit_slope(value: Floats) -> Floats:
     return np.asarray(2 * expit(value) * expit(-value))
 
 
-def _logit_slope(score: Floats) -> Floats:
-    return 1 / _from_logit_slope(_logit(score))
-
-
-IDENTITY = Link("identity", (-np.inf, np.inf), _same, _same, _one, _one)
-PROBIT = Link("probit", (-CLIP, CLIP), _probit, _from_probit, _probit_slope, _from_probit_slope)
-LOGIT = Link("logit", (-CLIP, CLIP), _logit, _from_logit, _logit_slope, _from_logit_slope)
+IDENTITY = Link("identity", (-np.inf, np.inf), _same, _same, _one)
+PROBIT = Link("probit", (-CLIP, CLIP), _probit, _from_probit, _from_probit_slope)
+LOGIT = Link("logit", (-CLIP, CLIP), _logit, _from_logit, _from_logit_slope)
 
 LINKS: Mapping[str, Link] = MappingProxyType({link.name: link for link in (IDENTITY, PROBIT, LOGIT)})
 """By name. p = (clip(s, ±.99) + 1)/2; probit = Φ⁻¹(p), logit = ln(p/(1−p)); the identity is not clipped.

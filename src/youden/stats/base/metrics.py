@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
-from scipy.stats import kendalltau, rankdata, spearmanr
+from scipy.stats import kendalltau, rankdata
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids
@@ -24,18 +24,6 @@ class RankRange(NamedTuple):
 
     low: Ids
     high: Ids
-
-
-def ranks(ability: Floats) -> Ids:
-    """Places by ability, int32[K]: 1 + the number of agents strictly above, so ties share the best place.
-
-    ability: float[K]; NaN (no estimate) stands behind every number.
-
-    >>> ranks(np.array([0.2, 0.9, 0.2, np.nan]))
-    array([2, 1, 2, 4], dtype=int32)
-    """
-    filled = np.where(np.isnan(ability), -np.inf, ability)
-    return np.asarray(1 + (filled[None, :] > filled[:, None]).sum(axis=1), dtype=np.int32)
 
 
 def rank_ranges(low: Floats, high: Floats, *, component: Ids | None = None) -> RankRange:
@@ -75,6 +63,13 @@ class Metric:
     method: str
 
 
+def rank_correlation(one: Floats, other: Floats) -> float:
+    """Spearman's ρ of two float[n] without NaN; NaN where one side is all equal."""
+    if np.ptp(one) == 0 or np.ptp(other) == 0:
+        return np.nan
+    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+
+
 def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
     """Rank correlation ρ of two float[K], as if agents were a sample: tanh(atanh ρ ± z·√((1 + ρ²/2)/(K−3))).
 
@@ -84,7 +79,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     Source: Bonett and Wright (2000), Psychometrika 65.
     """
     _check(ability, reference, level=level)
-    rho = float(spearmanr(ability, reference).statistic)
+    rho = rank_correlation(ability, reference)
     variance = (1 + rho**2 / 2) / max(len(ability) - 3, 1)
     return _fisher(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats
 from youden.stats.base.estimator import check_level
-from youden.stats.base.metrics import Metric
+from youden.stats.base.metrics import Metric, rank_correlation
 
 
 def cohen_kappa(one: Floats, other: Floats) -> float:
@@ -101,9 +100,7 @@ def cell_correlation(one: Floats, other: Floats, *, level: float = 0.95) -> Cell
 
 
 def _rho(one: Floats, other: Floats) -> float:
-    if len(one) < _MIN_AGENTS or np.ptp(one) == 0 or np.ptp(other) == 0:
-        return np.nan
-    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+    return np.nan if len(one) < _MIN_AGENTS else rank_correlation(one, other)
 
 
 def _mean(rhos: Floats, *, level: float) -> Metric:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, stdtrit
+from scipy.special import chdtri
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
@@ -28,15 +28,6 @@ class JudgeSpread(NamedTuple):
     between: float
     covariance: CentredCovariance
     votes: float
-
-    def half_width_of_another(self) -> Floats:
-        """Half of the 95 % prediction interval of another judge's distances, float[K]: √(1 + 1/M) of what judges differ in and
-        what items leave to chance in both, with M − 1 degrees of freedom."""
-        M = len(self.by_judge)
-        spread = self.by_judge - self.by_judge.mean(axis=1, keepdims=True)
-        pooled = float(spread.var(axis=0, ddof=1).mean())
-        own = (spread.var(axis=0, ddof=1) * (M - 1) + pooled) / M
-        return np.asarray(stdtrit(M - 1, 0.975) * np.sqrt(np.maximum(own, pooled) * (1 + 1 / M)))
 
 
 class VoteSums:

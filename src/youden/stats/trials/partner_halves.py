@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, freeze
 from youden.stats.base.clusters import effects_of_pairs
-from youden.stats.base.metrics import ranks
+from youden.stats.base.metrics import rank_correlation
+from youden.stats.trials.comparisons import tied_places
 
 FEWEST_AGENTS = 5
 
@@ -63,16 +63,16 @@ def partner_halves(total: Floats, times: Floats, *, rng: np.random.Generator, n_
         both = ~np.isnan(two[0] + two[1])
         if both.sum() < FEWEST_AGENTS:
             continue
-        one, other = (rankdata(side[both]) for side in two)
-        if np.ptp(one) and np.ptp(other):
-            correlations.append(float(np.corrcoef(one, other)[0, 1]))
+        one, other = (side[both] for side in two)
+        correlations.append(rank_correlation(one, other))
         gap = np.full(K, np.nan)
-        gap[both] = np.abs(ranks(two[0][both]) - ranks(two[1][both]))
+        gap[both] = np.abs(tied_places(one) - tied_places(other))
         places.append(gap)
     gaps = np.array(places).reshape(-1, K)
     n_seen = (~np.isnan(gaps)).sum(axis=0)
     moved = np.divide(np.nansum(gaps, axis=0), n_seen, out=np.full(K, np.nan), where=n_seen > 0)
-    return PartnerHalves(float(np.mean(correlations)) if correlations else float("nan"), moved, n_splits)
+    told = [rho for rho in correlations if not np.isnan(rho)]
+    return PartnerHalves(float(np.mean(told)) if told else float("nan"), moved, n_splits)
 
 
 def _effects(mean: Floats, met: Bools) -> Floats:
