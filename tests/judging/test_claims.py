@@ -20,7 +20,7 @@ from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import BudgetError
 from youden.judging.asking.terms import Asking
 from youden.judging.engine import judge_plan
-from youden.judging.store.answers import Store, open_store
+from youden.judging.store.answers import open_store
 from youden.judging.store.claims import LEASE, Claims
 from youden.nouns import Completion, Request
 from youden.run.pipeline import judge_async
@@ -29,12 +29,6 @@ POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 KEYS = ["a", "b", "c"]
 ANSWER = Completion("YES", "stop", "m", 1, 1)
-
-
-def opened(path: Path, clock: Clock) -> Store:
-    store = open_store(path)
-    store.place.now = clock
-    return store
 
 
 def test_what_somebody_claims_nobody_else_gets_until_it_is_given_up(tmp_path: Path) -> None:
@@ -61,7 +55,7 @@ def test_a_claim_ends_with_the_answer_and_not_before_it_is_written(tmp_path: Pat
 
 def test_a_claim_lasts_as_long_as_it_is_renewed(tmp_path: Path) -> None:
     clock = Clock(1000)
-    with opened(tmp_path / "v.db", clock) as store:
+    with open_store(tmp_path / "v.db") as store:
         first, second = [Claims(store.place, now=clock) for _ in range(2)]
         first.take(KEYS)
         for _ in range(4):
