@@ -12,8 +12,8 @@ search: `top: 1` and `top: 5` beside cyclic plans of as many calls, on the four 
 the bound and the intervals at the end, with items drawn anew; losses: the same of `top: 1` and yes or no at so many trials an
 agent as `plan` forecasts regret for. goals: calls until `within: .02` or `.05` is said.
 
-`python benchmarks/best.py [--only bound,search,losses,goals] [--rows PATTERN] [--seeds 200] [--pools 200] [--shared FOLDER]
-[--out FILE] [--smoke]` prints JSON. --rows: the rows whose names match, such as 'yes or no.*anew'.
+`python benchmarks/best.py [--only bound,search,losses,goals,defaults] [--rows PATTERN] [--seeds 200] [--pools 200]
+[--shared FOLDER] [--out FILE] [--smoke]` prints JSON. --rows: the rows whose names match, such as 'yes or no.*anew'.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from pathlib import Path
 
 import numpy as np
 
-from best_runs import GOALS, Draw, goal_figures, recorded_draw, search_figures
+from best_runs import (
+    GOALS,
+    Draw,
+    default_figures,
+    goal_alone,
+    goal_figures,
+    recorded_draw,
+    search_figures,
+)
 from recorded import DOMAINS, SHARED, answers_of
 from uncertainty import domain_draw, found_of, plan_of, shape_draw
 from youden.stats.base.clusters import CentredCovariance
@@ -35,6 +43,7 @@ from youden.stats.forecast import TRIALS
 from youden.stats.trials.choice import choice
 from youden.stats.trials.comparisons import differences
 
+SMALL = ((6, 40), (8, 40), (12, 32))
 KNOWN = 1e6
 """Degrees of freedom where variances are known."""
 POOLS = {
@@ -96,6 +105,19 @@ def of_domains(table: dict[str, dict[str, float]], key: str) -> dict[str, float]
     return {"ratio of means": searched / alike, "mean ratio": float(np.nanmean([row["ratio"] for row in rows]))}
 
 
+def of_pools(tell: Callable[..., None], parts: list[str], *, n_pools: int, smoke: bool) -> None:
+    """The rows of simulated pools."""
+    for name, (K, J, pairs, leaders) in list(POOLS.items())[-3:-2] if smoke else POOLS.items():
+        percent, draw = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J)), shape_draw(K, J, pairs, leaders, "kind")
+        if "bound" in parts:
+            tell(f"{name}, {percent:.1f} %", figures, draw, percent=round(percent, 1), n_seeds=n_pools)
+        if "search" in parts:
+            percent = min(percent, 40.0)
+            tell(f"{name}, {percent:.1f} %, top 1", search_figures, draw, percent=percent, n_seeds=n_pools)
+        for within in GOALS if "goals" in parts else ():
+            tell(f"{name}, within {within:g}", goal_alone, draw, within=within, percent=30.0, n_seeds=n_pools)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="bound,search,goals")
@@ -134,14 +156,10 @@ def main() -> None:
             for within in GOALS if "goals" in parts else ():
                 few = max(n_seeds // 5, 2)
                 tell(f"{name}, {kind}, within {within:g}", goal_figures, anew, within=within, percent=30.0, n_seeds=few)
-    for name, (K, J, pairs, leaders) in list(POOLS.items())[-3:-2] if said.smoke else POOLS.items():
-        percent, draw = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J)), shape_draw(K, J, pairs, leaders, "kind")
-        n_pools = 3 if said.smoke else said.pools
-        if "bound" in parts:
-            tell(f"{name}, {percent:.1f} %", figures, draw, percent=round(percent, 1), n_seeds=n_pools)
-        if "search" in parts:
-            percent = min(percent, 40.0)
-            tell(f"{name}, {percent:.1f} %, top 1", search_figures, draw, percent=percent, n_seeds=n_pools)
+            for n_agents, n_items in SMALL if "defaults" in parts else ():
+                key = f"{name}, {kind}, {n_agents} × {n_items} by default"
+                tell(key, default_figures, recorded_draw(D), n_agents=n_agents, n_items=n_items, n_seeds=n_seeds)
+    of_pools(tell, parts, n_pools=3 if said.smoke else said.pools, smoke=said.smoke)
     for key in [f"{percent:g} %, top 1{anew}" for percent in percents for anew in ("", ", items anew")]:
         tell(f"four domains, yes or no, {key}", lambda key=key: of_domains(table, key))
     text = json.dumps(table, indent=1)
