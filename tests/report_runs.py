@@ -9,12 +9,13 @@ import numpy as np
 
 from commands import write_config
 from pools import answer_with, make_pool
+from worlds import fit_once
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.nouns import PAIRED, Plan, Pool
 from youden.nouns.pool import Bools, Floats
-from youden.run.pipeline import fit_run, plan_run
+from youden.run.pipeline import plan_run
 
 Answers = Callable[[Plan], Floats]
 
@@ -41,5 +42,5 @@ def judged(
     planned = plan_run(load_run_config(config))
     lost = None if missing is None else missing(planned.plan)
     planned.folder.write_verdicts(answer_with(planned.plan, answers(planned.plan), missing=lost))
-    fit_run(planned.folder)
+    fit_once(planned.folder)
     return planned.folder

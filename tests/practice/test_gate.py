@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from commands import Youden, write_config
 from commands import write_pool as write_table
 from pools import answer_with, make_pool
-from worlds import write_run
+from worlds import fit_once, write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
@@ -47,25 +47,13 @@ def answered(plan: Plan, dense: Floats) -> Verdicts:
     return answer_with(plan, np.where(plan.arm == PAIRED, dense[plan.item, plan.first, plan.second], 0.0))
 
 
-FITTED: dict[tuple[object, ...], dict[str, bytes]] = {}
-"""The files of every run that was fitted, for the next test that begins with the same one."""
-
-
 def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: object) -> RunFolder:
-    run, same = RunFolder(folder), (dense.tobytes(), pool.digest, repr(pool.agents), repr(sorted(plan.items())))
-    fresh = not folder.exists()
-    if fresh and same in FITTED:
-        folder.mkdir()
-        for name, content in FITTED[same].items():
-            (folder / name).write_bytes(content)
-        return run
+    run = RunFolder(folder)
     made = make_plan(pool, **{"seed": 0, **plan})
     run.write_pool(summarise(pool, source="made up"))
     run.write_plan(made)
     run.write_verdicts(answered(made, dense))
-    fit_run(run)
-    if fresh:
-        FITTED[same] = {file.name: file.read_bytes() for file in folder.iterdir()}
+    fit_once(run)
     return run
 
 

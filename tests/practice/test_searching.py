@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
@@ -21,7 +22,7 @@ K, J = 6, 12
 
 
 @pytest.fixture
-def here(tmp_path: Path, one_server: WireServer, youden: Youden) -> Path:
+def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) -> Path:
     """A judged run that two agents joined; the judge says yes more often where two texts' agents have small numbers."""
     whole = make_pool(K + 2, J)
     strength = dict(zip(whole.texts.ravel().tolist(), np.repeat(np.arange(K + 2), J).tolist(), strict=True))
@@ -32,6 +33,9 @@ def here(tmp_path: Path, one_server: WireServer, youden: Youden) -> Path:
         return Reply("YES" if crc32(said.encode()) % 20 + sum(agents) < 16 else "NO")
 
     one_server.behave, one_server.n_requests = behave, 0
+    if begun.exists():
+        shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+        return tmp_path
     write_pool(replace(whole, agents=whole.agents[:K], texts=whole.texts[:K]), tmp_path / "old")
     write_pool(replace(whole, agents=whole.agents[K:], texts=whole.texts[K:]), tmp_path / "new")
     judge = {"backend": "wire", "model": "m", "base_url": one_server.url, "api_key_env": None, "backoff": 0.001}
@@ -39,6 +43,7 @@ def here(tmp_path: Path, one_server: WireServer, youden: Youden) -> Path:
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
     assert youden("extend", "runs/r", "--agents", "new").code == 0
+    shutil.copytree(tmp_path, begun)
     return tmp_path
 
 

@@ -45,7 +45,7 @@ def test_it_is_the_plain_fit_where_that_stays_inside(seed: int) -> None:
         assert box.n_rounds == 1
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
     """cvxpy 1.9 with Clarabel 0.11 at tolerances of 1e-13."""
     cp = pytest.importorskip("cvxpy", reason="cvxpy (benchmarks/requirements.txt) is not installed")
@@ -75,13 +75,6 @@ def test_the_dual_names_sets_that_lead_to_the_same_solution(seed: int) -> None:
     assert settled
     np.testing.assert_allclose(again.effects.x, found.effects.x, atol=1e-9)
     np.testing.assert_allclose(again.effects.y, found.effects.y, atol=1e-9)
-
-
-def test_a_two_by_two_box_is_solved_by_hand() -> None:
-    """Scores 1, 1; 1, −1. Plain: 1.5, .5; .5, −.5. With θ₀ = p, b = ∓(1 − p): (2 − 2p)² + (p − θ₁)² + (p + θ₁)², so p = ⅔."""
-    found = solve_additive([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1, -1], n_agents=2, n_items=2, constraint="box")
-    np.testing.assert_allclose(found.ability, [2 / 3, 0], atol=1e-6)
-    np.testing.assert_allclose(found.difficulty, [-1 / 3, 1 / 3], atol=1e-6)
 
 
 def test_a_box_too_large_to_solve_is_refused_by_name() -> None:

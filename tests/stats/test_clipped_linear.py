@@ -1,9 +1,7 @@
-"""The clipped-linear estimator: weights, intervals against a slow obvious twin, gaps, errors, and the paper's data."""
+"""The clipped-linear estimator: weights, intervals against a slow obvious twin, gaps, errors."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -27,13 +25,6 @@ def scores(value: np.ndarray, weight: np.ndarray) -> Scores:
         agent_ids=tuple(f"a{i}" for i in range(value.shape[0])),
         item_ids=tuple(f"p{j}" for j in range(value.shape[1])),
     )
-
-
-def paper_rows(folder: Path) -> np.ndarray:
-    """Row scores float[K, J] of one of the paper's data sets."""
-    files = sorted((folder / "tvd_mi_individual_examples").glob("tvd_mi_example_*.json"))
-    matrices = np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_matrix"] for file in files])
-    return matrices.sum(axis=2).T / (matrices.shape[1] - 1)
 
 
 def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -86,7 +77,7 @@ def test_intervals_cover_at_their_level() -> None:
     rng = np.random.default_rng(5)
     theta, b, sd = rng.normal(0.3, 0.15, 12), rng.normal(0, 0.1, 60), rng.uniform(0.05, 0.2, 12)
     covered = []
-    for _ in range(150):
+    for _ in range(80):
         value = np.clip(theta[:, None] - b + sd[:, None] * rng.normal(size=(12, 60)), -1, 1)
         value[rng.random(value.shape) < 0.6] = np.nan
         model = ClippedLinear().fit(value)
@@ -104,13 +95,6 @@ def test_equal_weights_are_plain_least_squares_whatever_their_size() -> None:
     np.testing.assert_allclose(weighted.difficulty_, plain.difficulty_, atol=1e-12)
     np.testing.assert_allclose(plain.ability_, value.mean(axis=1), atol=1e-5)
     np.testing.assert_allclose(weighted.low_, plain.low_, atol=1e-10)
-
-
-def test_a_cell_with_more_trials_pulls_harder() -> None:
-    value = np.array([[0.0, 1.0], [0.0, 0.0]])
-    weight = np.array([[1.0, 3.0], [1.0, 1.0]])
-    model = ClippedLinear().fit(scores(value, weight))
-    assert abs(model.residual_[0, 1]) < abs(model.residual_[0, 0])
 
 
 def test_cells_of_weight_zero_and_nan_are_both_unseen() -> None:
@@ -201,13 +185,6 @@ def test_a_wider_level_gives_wider_intervals() -> None:
     np.testing.assert_allclose(ratio, student.ppf(0.975, wide.freedom_) / student.ppf(0.75, wide.freedom_))
 
 
-def test_the_constructor_stores_and_parameters_round_trip() -> None:
-    model = ClippedLinear(ridge=0.5, level=2.0)
-    assert model.get_params() == {"constraint": "censored", "ridge": 0.5, "level": 2.0}
-    assert model.set_params(level=0.8) is model
-    assert ClippedLinear(**model.get_params()).level == 0.8
-
-
 @pytest.mark.parametrize(
     ("value", "slug", "says"),
     [
@@ -240,20 +217,3 @@ def test_wrong_parameters_and_a_model_not_fitted_are_refused() -> None:
         with pytest.raises(StatisticsError) as caught:
             act()
         assert caught.value.slug == slug
-
-
-@pytest.mark.parametrize(
-    ("folder", "shape", "r2"),
-    [("pubmed_200_config_results", (30, 200), 0.667), ("peer_review_results_100", (29, 100), 0.707)],
-)
-def test_the_papers_row_scores_are_as_additive_as_measured(
-    peer_prediction: Path, folder: str, shape: tuple[int, int], r2: float
-) -> None:
-    value = paper_rows(peer_prediction / "eval_results" / folder)
-    assert value.shape == shape
-    model = ClippedLinear(constraint="clip").fit(value)
-    assert model.r2_ == pytest.approx(r2, abs=5e-4)
-    assert model.kkt_ < 1e-10
-    assert model.status_ == "ok"
-    np.testing.assert_allclose(model.ability_, value.mean(axis=1), atol=1e-6)
-    assert ((model.low_ < model.ability_) & (model.ability_ < model.high_)).all()

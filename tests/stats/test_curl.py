@@ -82,26 +82,6 @@ def test_bisection_ends_on_the_order_statistic_when_gaps_are_too_many_to_list(ki
     np.testing.assert_allclose(curl_quantiles(matrix), expected, rtol=0, atol=1e-12 * scale)
 
 
-@settings(max_examples=15, deadline=None)
-@given(matrix=matrices())
-def test_row_and_column_effects_and_transposing_change_nothing(matrix: Floats) -> None:
-    if n_rectangles(~np.isnan(matrix)) == 0:
-        return
-    effects = np.arange(len(matrix))[:, None] / 7 - np.arange(matrix.shape[1]) / 5
-    plain = curl_quantiles(matrix, LEVELS)
-    np.testing.assert_allclose(curl_quantiles(matrix + effects, LEVELS), plain, atol=1e-12)
-    np.testing.assert_allclose(curl_quantiles(matrix.T, LEVELS), plain, atol=1e-12)
-
-
-def test_the_mean_square_of_a_dense_matrix_follows_from_its_additive_residual() -> None:
-    """Dense mean Δ² = 4·RSS/((K−1)(J−1)); every rank gives all gaps back."""
-    matrix = np.random.default_rng(3).uniform(-1, 1, (5, 6))
-    n = n_rectangles(~np.isnan(matrix))
-    gaps = curl_quantiles(matrix, [(r + 0.5) / n for r in range(n)])
-    rss = ((matrix - matrix.mean(1, keepdims=True) - matrix.mean(0) + matrix.mean()) ** 2).sum()
-    assert (gaps**2).mean() == pytest.approx(4 * rss / (4 * 5))
-
-
 def test_a_level_means_the_order_statistic_at_the_ceiling_without_rounding_error() -> None:
     """.55·100 is 55.00000000000001 in floats: the 55th gap is meant, not the 56th."""
     matrix = np.random.default_rng(4).uniform(-1, 1, (5, 5))
@@ -153,15 +133,6 @@ def test_the_whole_distribution_is_that_of_all_rectangles(matrix: Floats, extra:
 def test_gaps_that_are_rounding_alone_are_one_step() -> None:
     matrix = np.array([[1 / 3, 1 / 3, -2 / 3], [1, 1, 0]])
     np.testing.assert_array_equal(curl_ecdf(matrix, every_gap(matrix)), [1, 1, 1])
-
-
-def test_the_distribution_inverts_the_quantiles() -> None:
-    matrix = np.random.default_rng(8).normal(size=(6, 9))
-    levels = np.array([0.1, 0.5, 0.9])
-    n = n_rectangles(~np.isnan(matrix))
-    at = curl_quantiles(matrix, levels.tolist())
-    np.testing.assert_allclose(curl_ecdf(matrix, at), np.ceil(levels * n) / n)
-    np.testing.assert_allclose(curl_ecdf(matrix, at - 1e-6), (np.ceil(levels * n) - 1) / n)
 
 
 @pytest.mark.parametrize("at", [[np.nan], [[0.0]], 0.0])

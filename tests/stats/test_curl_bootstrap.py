@@ -62,11 +62,6 @@ def test_keeping_coincident_rows_draws_medians_towards_zero() -> None:
     assert abs(kept.mean) < abs(dropped.mean)
 
 
-def test_the_same_rng_gives_the_same_interval() -> None:
-    one, other = (median_differences(scores(), rng=np.random.default_rng(7), n_draws=20, n_rectangles=99) for _ in "ab")
-    assert one == other
-
-
 def test_resamples_without_a_rectangle_are_counted_and_too_many_refused() -> None:
     value = np.full((6, 6), np.nan)
     value[:3, :3] = scores(gaps=0)[:3, :3]

@@ -148,13 +148,6 @@ def test_an_agent_without_labels_stands_where_its_ability_lets_one_expect() -> N
     assert found.high[K + 1] - found.low[K + 1] > found.high[:K].mean() - found.low[:K].mean()
 
 
-def test_the_same_labels_give_the_same_digits() -> None:
-    drawn = _drawn(np.random.default_rng(6), 3)
-    one, other = drawn.fit(), drawn.fit()
-    assert (one.quality == other.quality).all()
-    assert (one.low == other.low).all()
-
-
 def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
     """Half of the agents are labelled on items that everybody fails more often; who shares items shows it."""
     rng = np.random.default_rng(7)

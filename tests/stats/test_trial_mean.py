@@ -88,7 +88,7 @@ def slow_twin(drawn: Drawn, answer: Floats, *, K: int, N: int) -> tuple[list[flo
     return m, list(student.ppf(0.975, S + 5) * np.sqrt(v * (1 - K * S / (N + 1))))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_complete_rounds_give_the_formula_of_the_page(seed: int) -> None:
     rng = np.random.default_rng(seed)
     K, J, S = 6, 9, 7
@@ -138,7 +138,7 @@ def test_intervals_cover_the_dense_value_of_an_additive_truth(n_slots: int) -> N
     K, J = 12, 60
     ability, item = rng.normal(0, 0.1, K), rng.normal(0, 0.1, J)
     dense = 0.5 + ability[:, None] + ability[None, :] + item[:, None, None] + rng.normal(0, 0.2, (J, K, K))
-    assert 0.92 <= coverage(dense, n_slots, seeds=300) <= 0.98
+    assert 0.92 <= coverage(dense, n_slots, seeds=120) <= 0.98
 
 
 def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items() -> None:
@@ -148,7 +148,7 @@ def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items(
     dense = 0.5 + ability[:, None] + ability[None, :] + rng.normal(0, 0.1, (J, 1, 1)) + rng.normal(0, 0.2, (J, K, K))
     truth = dense_ability(dense)
     hits = []
-    for seed in range(300):
+    for seed in range(120):
         draw = np.random.default_rng(seed)
         drawn = cyclic(K, J, S, draw)
         gone = ((drawn.item < J // 2) & ((drawn.first == 0) | (drawn.second == 0))) | (draw.random(K * S) < 0.1)
