@@ -73,7 +73,7 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
             "list.yaml: the file: has no keys; write `key: value`",
         ),
         (["generate", "none.yaml", "items.jsonl", "--out", "q"], "it cannot be read (No such file or directory)"),
-        (["store", "x"], "There are: batches, copy, merge."),
+        (["store", "x"], "There are: batches, copy."),
         (["fit", "run", "--engine", "blocks"], "No such option"),
         (["salvage", "nope.db", "--out", "new.db"], "'nope.db' does not exist"),
         (["init", "c.yaml"], "[pool-kind]"),

@@ -260,7 +260,7 @@ def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
     ended = youden("store", "copy", "one.db", url)
     assert (ended.code, "110 of 110 answers are new" in ended.err) == (0, True), ended.err
     assert "0 of 110" in youden("store", "copy", "one.db", url).err
-    merged = youden("store", "merge", "all.db", url, "one.db", "--json")
+    merged = youden("store", "copy", url, "one.db", "all.db", "--json")
     assert json.loads(merged.out) == {"store": "all.db", "n_answers": 220, "n_new": 110}
     assert youden("judge", "r.yaml", "--store", "all.db", "--out", "runs/other").code == 0
     assert server.n_requests == 110

@@ -194,7 +194,7 @@ def test_flags_that_would_do_nothing_are_refused(youden: Youden) -> None:
 def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
     write_pool(make_pool(5, 8), tmp_path / "pool")
     write_config(tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, ray={"num_gpus": 1, "workers": 3})
-    assert "[ray-offline]" in youden("judge", "r.yaml", "--engine", "ray").err
+    assert "[judge-offline]" in youden("judge", "r.yaml", "--engine", "ray").err
     assert "num_gpus: 1" in (tmp_path / "runs/r/config.yaml").read_text(encoding="utf-8")
     write_config(tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, ray={"num_gpu": 1})
     assert "'ray.num_gpu'" in youden("judge", "r.yaml", "--engine", "ray").err

@@ -66,7 +66,7 @@ def test_two_runs_that_are_called_alike_use_one_store_at_once(youden: Youden, he
 
 def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:
     config = load_run_config(here / "r.yaml", {"judge": "lexical"})
-    with pytest.raises(Exception, match="worker-offline"):
+    with pytest.raises(Exception, match="judge-offline"):
         work(config)
 
 

@@ -1,4 +1,4 @@
-"""The command line: the names of the commands, and how each ends. Every command is a file of its own."""
+"""The command line: the names of the commands, and how each ends."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import click
 
+from youden import __version__
 from youden.cli.options import Loading
 from youden.cli.stopping import Stopped, stoppable
 from youden.errors import YoudenError
@@ -68,14 +69,6 @@ UNDECIDED = 3
 """What a gate ends with that could not tell; it is no error."""
 
 
-def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        from youden import __version__
-
-        click.echo(__version__)
-        ctx.exit()
-
-
 @click.command(
     cls=Loading,
     groups=HEADINGS,
@@ -83,9 +76,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
     epilog="First: `youden demo`. Your own agents: `youden init mine.csv`. What is installed: `youden doctor`. Names that "
     "complete on Tab: `youden completion --help`.",
 )
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
-)
+@click.version_option(__version__, message="%(version)s", help="Print the version.")
 def youden() -> None:
     """Rank language-model agents without labels.
 

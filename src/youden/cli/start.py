@@ -114,15 +114,8 @@ def _draw(checked: Checked, title: str) -> None:
     show.draw(two_sided(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
 
 
-HOW = {
-    "bash": """echo 'eval "$(youden completion bash)"' >> ~/.bashrc""",
-    "zsh": """echo 'eval "$(youden completion zsh)"' >> ~/.zshrc""",
-    "fish": "youden completion fish > ~/.config/fish/completions/youden.fish",
-}
-
-
 @click.command("completion")
-@click.argument("shell", type=click.Choice(list(HOW)))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
     """Print what makes a shell complete commands and options.
 

@@ -4,8 +4,7 @@
 
 `youden salvage STORE --out NEW`: save the answers of a store that is damaged.
 
-`youden store copy A B` and `youden store merge OUT SHARD…`: answers from store to store; `youden store batches`: what is
-under way.
+`youden store copy A… B`: answers from stores to a store; `youden store batches`: what is under way.
 """
 
 from __future__ import annotations
@@ -140,27 +139,20 @@ def store_command() -> None:
 
 
 @store_command.command("copy")
-@click.argument("source")
+@click.argument("sources", metavar="SOURCE…", nargs=-1, required=True)
 @click.argument("target")
 @options.json
-def copy(source: str, target: str, as_json: bool) -> None:
-    """Put all that SOURCE holds into TARGET, made where there is none.
+def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
+    """Put all that every SOURCE holds into TARGET, made where there is none.
 
-    Each is a path, or postgresql://USER@HOST/DATABASE. What TARGET has stays; the same command goes on where it broke off.
+    Each is a path, or postgresql://USER@HOST/DATABASE. What TARGET has stays, and of two answers to one request the first stands;
+    the same command goes on where it broke off. A run whose `store:` is TARGET asks only what no SOURCE holds.
     """
-    _copied((source,), target, as_json=as_json)
+    from youden.judging.store.copying import copy_stores
 
-
-@store_command.command("merge")
-@click.argument("out")
-@click.argument("shards", nargs=-1, required=True)
-@options.json
-def merge(out: str, shards: tuple[str, ...], as_json: bool) -> None:
-    """Join the stores SHARDS in OUT, made where there is none.
-
-    Of two answers to one request the first stands. A run whose `store:` is OUT asks only what no shard holds.
-    """
-    _copied(shards, out, as_json=as_json)
+    done = copy_stores(sources, target)
+    said = f"{done.n_new:,} of {done.n_answers:,} answers are new in {shown(target)}"
+    show.tell(as_json, {"store": shown(target), **asdict(done)}, notes=[said])
 
 
 @store_command.command("batches")
@@ -193,12 +185,3 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     ]
     lines.append(f"{len(found):,} {'batch is' if len(found) == 1 else 'batches are'} under way")
     show.tell(as_json, {"store": opened.name, "batches": [asdict(one) for one in found]}, notes=lines)
-
-
-def _copied(sources: tuple[str, ...], target: str, *, as_json: bool) -> None:
-    from youden.judging.store.copying import copy_stores
-    from youden.text.printable import shown
-
-    done = copy_stores(sources, target)
-    said = f"{done.n_new:,} of {done.n_answers:,} answers are new in {shown(target)}"
-    show.tell(as_json, {"store": shown(target), **asdict(done)}, notes=[said])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from youden.nouns import PAIRED, PLACING, Extensions, Plan, Pool, Rounds, Trials, Verdicts
 from youden.nouns.pool import Bools
 from youden.protocol.independent import with_more
-
-T = TypeVar("T", bound=np.generic)
 
 
 def extensions_of(plan: Plan) -> Extensions:
@@ -72,26 +70,15 @@ def _on_fewer(plan: Plan, n_agents: int, n_items: int) -> Plan:
     )
 
 
+_ANSWERS = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd", "seconds", "served")
+"""Columns of `Verdicts`, a number a trial."""
+
+
 def answers_to(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
     """The answers of some rows, whose plan is `plan`."""
-    return replace(
-        result,
-        plan=plan,
-        answer=result.answer[rows],
-        hard=result.hard[rows],
-        missing=result.missing[rows],
-        key=_rows(result.key, rows),
-        tokens_in=_rows(result.tokens_in, rows),
-        tokens_out=_rows(result.tokens_out, rows),
-        usd=_rows(result.usd, rows),
-        seconds=_rows(result.seconds, rows),
-        served=_rows(result.served, rows),
-        votes=None if result.votes is None else result.votes[:, rows],
-    )
-
-
-def _rows(column: NDArray[T] | None, rows: Bools | slice) -> NDArray[T] | None:
-    return None if column is None else column[rows]
+    columns = {name: getattr(result, name) for name in _ANSWERS}
+    kept: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
+    return replace(result, plan=plan, **kept, votes=None if result.votes is None else result.votes[:, rows])
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:

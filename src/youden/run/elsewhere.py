@@ -24,8 +24,7 @@ from youden.errors import ConfigError
 from youden.judging.asking.endings import AnswersMissingError
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
-from youden.judging.backend_records import REPLAY
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.estimate import estimate
 from youden.judging.outside.exporting import ExportedPlan, Format, export_requests
 from youden.judging.outside.importing_answers import Taken, import_answers
@@ -104,18 +103,20 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> Taken:
 def plan_work(config: RunConfig) -> PlannedRun:
     """The run's plan, found or drawn as `plan_run` does; nothing is written.
 
-    Raises: as `plan_run`; ConfigError [worker-offline] where the judge makes no calls.
+    Raises: as `plan_run`; ConfigError [judge-offline] where the judge makes no calls.
     """
     judge = load_judge_config(config.judge).beside(config.beside)
-    if not judge.needs_store or judge.backend == REPLAY:
-        raise ConfigError(
-            f"The judge '{judge.name}' makes no calls, so there is nothing to share out. Leave --worker out.",
-            slug="worker-offline",
-        )
+    if not judge.asks:
+        raise _offline(judge, "--worker")
     folder = RunFolder(config.folder)
     found = find_run_plan(config, folder)
     cost = estimate(found.plan, found.pool, judge, store=config.store_place, keys=kept_keys(folder))
     return PlannedRun(config, folder, found.pool, found.plan, judge, cost)
+
+
+def _offline(judge: JudgeConfig, option: str) -> ConfigError:
+    said = f"The judge '{judge.name}' makes no calls, so there is nothing to share out. Leave {option} out."
+    return ConfigError(said, slug="judge-offline")
 
 
 def work(config: RunConfig, asking: Asking | None = None) -> Verdicts:
@@ -140,13 +141,10 @@ def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | N
 
     The plan and the pool are sent to the workers, so that nodes need no files. Keys are looked up in the workers' environment.
 
-    Raises: as `answers_of` and `on_ray`; ConfigError [ray-offline] where the judge makes no calls.
+    Raises: as `answers_of` and `on_ray`; ConfigError [judge-offline] where the judge makes no calls.
     """
-    if team is None or not planned.judge.needs_store or planned.judge.backend == REPLAY:
-        raise ConfigError(
-            f"The judge '{planned.judge.name}' makes no calls, so there is nothing to share out. Leave --engine out.",
-            slug="ray-offline",
-        )
+    if team is None or not planned.judge.asks:
+        raise _offline(planned.judge, "--engine")
     check_cap([planned.judge], planned.config.max_cost)
     team.asks = False
     team.sync()

@@ -234,30 +234,17 @@ def fitted(
     target: Target = "items-like-these",
     with_items: bool = False,
     n_first: int | None = None,
+    known: tuple[Scores, ClippedLinear] | None = None,
 ) -> Fitted:
-    """Of trials, as `fitted_abilities`. Raises: as `ClippedLinear.fit`."""
+    """Of trials, as `fitted_abilities`. known: scores and what was fitted to them. Raises: as `ClippedLinear.fit`."""
     from youden.stats.additive.clipped_linear import ClippedLinear
 
-    scores = symmetric_scores(trials)
-    model = ClippedLinear().fit(scores)
-    found = fitted_trials(trials, model, scores, target=target, with_items=with_items, n_first=n_first)
-    return Fitted(scores, model, found)
-
-
-def fitted_trials(
-    trials: TrialsByItem,
-    model: ClippedLinear,
-    scores: Scores,
-    *,
-    target: Target,
-    with_items: bool = False,
-    n_first: int | None = None,
-) -> Abilities:
-    """The same, where scores and what was fitted to them are known."""
+    scores, model = known or (made := symmetric_scores(trials), ClippedLinear().fit(made))
     of, rule = trials.apart, trials.plan.independent
     less = of.clean_rate if rule == "pooled" else 0.0
     answers = partial(answers_in_blocks, trials.blocks, drawn=rule == "twin", less=less)
-    return fitted_abilities(model, scores, answers, fpr=of.rate, target=target, with_items=with_items, n_first=n_first)
+    found = fitted_abilities(model, scores, answers, fpr=of.rate, target=target, with_items=with_items, n_first=n_first)
+    return Fitted(scores, model, found)
 
 
 def balanced(plan: Plan) -> bool:

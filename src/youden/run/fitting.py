@@ -24,7 +24,7 @@ from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import Finding, PartnerRules, Target
 from youden.nouns.facts import CallCounts
 from youden.run.analysis import Analysis, analyse, judged_parts, sign
-from youden.run.estimators import fit_rates, fitted_trials, trial_abilities
+from youden.run.estimators import fit_rates, fitted, trial_abilities
 from youden.run.extension import extension_facts
 from youden.run.over_judges import JUDGES, answers_for, over_judges, rows_for
 from youden.run.partner_rules import partner_rules
@@ -58,7 +58,7 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
         if found is not None:
             component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
         else:
-            found = fitted_trials(trials, model, sums.symmetric, target=target)
+            found = fitted(trials, target=target, known=(sums.symmetric, model)).found
         found = over_judges(found, trials) if judges else found
         usd = nan if of.said.usd_tried is None else of.said.usd_tried
         tables = analyse(

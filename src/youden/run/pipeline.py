@@ -306,8 +306,7 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
 
 
 def _books(planned: PlannedRun) -> Books | None:
-    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
-    return books_of(planned.config) if asks else None
+    return books_of(planned.config) if planned.judge.asks else None
 
 
 @step("fit")

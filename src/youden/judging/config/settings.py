@@ -93,6 +93,11 @@ class JudgeConfig(Fetching, Answering):
         return self.makes_calls or self.backend == REPLAY or any(judge.needs_store for judge in self.judges)
 
     @property
+    def asks(self) -> bool:
+        """Whether answers come into a store by asking somebody, not out of one alone."""
+        return self.needs_store and self.backend != REPLAY
+
+    @property
     def may_cost(self) -> bool:
         """Whether asking it can cost money, as far as anybody knows."""
         own = self.makes_calls and not (self.price_in == 0 and self.price_out == 0)
