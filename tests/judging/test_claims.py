@@ -15,56 +15,18 @@ import pytest
 
 from judged import dense_plan, judge_config
 from pools import make_pool
-from scripted import Clock, Scripted
+from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import BudgetError
 from youden.judging.asking.terms import Asking
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
-from youden.judging.store.claims import LEASE, Claims
-from youden.nouns import Completion, Request
+from youden.nouns import Request
 from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 KEYS = ["a", "b", "c"]
-ANSWER = Completion("YES", "stop", "m", 1, 1)
-
-
-def test_what_somebody_claims_nobody_else_gets_until_it_is_given_up(tmp_path: Path) -> None:
-    with open_store(tmp_path / "v.db") as one, open_store(tmp_path / "v.db") as two:
-        first, second, third = one.claims(), one.claims(), two.claims()
-        assert first.take(KEYS) == set(KEYS)
-        assert first.take(KEYS) == set(KEYS)
-        assert second.take(["a"]) == third.take([*KEYS, "d"]) - {"d"} == set()
-        first.finish(["a"])
-        assert third.take(KEYS) == {"a"}
-        first.finish()
-        assert second.take([*KEYS, "d"]) == {"b", "c"}
-
-
-def test_a_claim_ends_with_the_answer_and_not_before_it_is_written(tmp_path: Path) -> None:
-    with open_store(tmp_path / "v.db") as one, open_store(tmp_path / "v.db") as two:
-        first, second = one.claims(), two.claims()
-        first.take(KEYS)
-        one.add("a", ANSWER)
-        assert (second.take(["a"]), two.answers(["a"])) == (set(), {})
-        one.flush()
-        assert (second.take(["a"]), two.answers(["a"])) == ({"a"}, {"a": ANSWER})
-
-
-def test_a_claim_lasts_as_long_as_it_is_renewed(tmp_path: Path) -> None:
-    clock = Clock(1000)
-    with open_store(tmp_path / "v.db") as store:
-        first, second = [Claims(store.place, now=clock) for _ in range(2)]
-        first.take(KEYS)
-        for _ in range(4):
-            clock.now += LEASE / 3
-            first.renew()
-        assert second.take(KEYS) == set()
-        clock.now += LEASE + 1
-        assert second.take(KEYS) == set(KEYS)
-        assert first.take(KEYS) == set()
 
 
 def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 import re
 from dataclasses import dataclass, field, replace
@@ -70,10 +69,6 @@ def say(request: Request) -> str:
     return same_item({"messages": [{"content": request.messages[-1].content}]})
 
 
-def contents(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in folder.iterdir())
-
-
 async def ask(
     server: WireServer, store: Store, *, plan: Plan = PLAN, changes: dict[str, Any] | None = None, **options: Any
 ):
@@ -107,17 +102,9 @@ async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Stor
     other = np.where(PLAN.arm == PAIRED, PLAN.item, PLAN.other_item)
     wanted = zip(POOL.texts[PLAN.first, PLAN.item], POOL.texts[PLAN.second, other], strict=True)
     assert sorted(match.groups() for match in sent if match) == sorted(wanted)
-
-
-async def test_what_is_stored_is_not_asked_again(store: Store) -> None:
-    async with WireServer() as server:
-        first = await ask(server, store)
-        again = await ask(server, store)
-    assert server.n_requests == len(PLAN)
-    np.testing.assert_array_equal(first.answer, again.answer)
-    assert again.total_usd == 0
-    assert again.tokens_in is not None
-    assert again.tokens_in.sum() == 0
+    again = await ask(server, store)
+    np.testing.assert_array_equal(again.answer, truth(PLAN))
+    assert (server.n_requests, again.total_usd) == (len(PLAN), 0)
 
 
 async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
@@ -134,10 +121,11 @@ async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
     def behave(n: int, body: Any) -> Reply:
         return dice.choice(replies) if dice.random() < 0.3 else well_behaved(n, body)
 
+    plan = replace(PLAN, trials=PLAN.trials.take(slice(80)))
     async with WireServer(behave) as server:
-        verdicts = await ask(server, store, changes={"backend": "openai", "max_tries": 30})
-    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
-    assert server.n_requests > len(PLAN)
+        verdicts = await ask(server, store, plan=plan, changes={"backend": "openai", "max_tries": 30})
+    np.testing.assert_array_equal(verdicts.answer, truth(plan))
+    assert server.n_requests > len(plan) + 2 * len(replies)
 
 
 async def test_a_stalled_call_meets_its_deadline_and_is_tried_again(store: Store) -> None:
@@ -146,19 +134,6 @@ async def test_a_stalled_call_meets_its_deadline_and_is_tried_again(store: Store
         config = judge_config(server.url, timeout=0.2)
         verdicts = await judge_plan(plan, make_pool(2, 2), config=config, store=store, environment=ENVIRONMENT)
     assert verdicts.answered.all()
-
-
-async def test_retry_after_is_obeyed(store: Store) -> None:
-    times: list[float] = []
-
-    def behave(n: int, body: Any) -> Reply:
-        times.append(asyncio.get_running_loop().time())
-        return Reply(status=429, headers={"Retry-After": "0.3"}) if n == 0 else well_behaved(n, body)
-
-    plan = replace(PLAN, trials=PLAN.trials.take(slice(1)))
-    async with WireServer(behave) as server:
-        await ask(server, store, plan=plan)
-    assert times[1] - times[0] >= 0.3
 
 
 async def test_a_wait_longer_than_a_run_should_take_is_a_counted_failure(store: Store) -> None:
@@ -177,13 +152,6 @@ async def test_identical_trials_share_one_call_and_one_bill(store: Store) -> Non
     assert server.n_requests == len(PLAN)
     np.testing.assert_array_equal(verdicts.answer, truth(plan))
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 / 1e6)
-
-
-async def test_another_replicate_is_another_call(store: Store) -> None:
-    async with WireServer() as server:
-        await ask(server, store)
-        await ask(server, store, plan=replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1)))
-    assert server.n_requests == 2 * len(PLAN)
 
 
 async def test_odd_answers_are_missing_with_their_reason_and_asked_again_only_on_demand(store: Store) -> None:
@@ -258,12 +226,6 @@ async def test_answers_before_a_stop_are_kept(store: Store) -> None:
         assert server.n_requests - before == len(PLAN) - 100
 
 
-async def test_a_host_that_is_not_there_is_named(store: Store) -> None:
-    with pytest.raises(JudgeError, match=r"127\.0\.0\.1:9") as caught:
-        await judge_plan(PLAN, POOL, config=judge_config(NOWHERE, max_tries=2), store=store, environment=ENVIRONMENT)
-    assert caught.value.slug == "judge-unreachable"
-
-
 async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store: Store) -> None:
     async with WireServer() as server:
         config = judge_config(server.url)
@@ -285,11 +247,10 @@ async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store:
 
 
 async def test_a_known_price_of_nothing_fits_under_any_cap(store: Store) -> None:
-    async with WireServer() as server:
-        assert (await ask(server, store, max_cost=0.0, changes={"price": 0})).answered.all()
+    assert (await scripted(Scripted(say), store, max_cost=0.0, changes={"price": 0})).answered.all()
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] if n > 7 else []) for n in range(20)])
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] if n > 2 else []) for n in range(20)])
 async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     billed: list[float] = []
@@ -315,13 +276,10 @@ async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path,
     assert len(billed) == len(PLAN)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("status", [504, None])
-async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(
-    tmp_path: Path, seed: int, status: int | None
-) -> None:
+async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(tmp_path: Path, status: int | None) -> None:
     """The server behind it works on all of them, and bills them; None: the connection was closed after sending."""
-    dice, billed = random.Random(seed), list[float]()
+    dice, billed = random.Random(0), list[float]()
 
     def script(request: Request) -> Completion:
         tokens_in, tokens_out = dice.randint(20, 250), dice.randint(1, 8)
@@ -390,29 +348,6 @@ def test_one_budget_serves_several_event_loops_one_after_the_other(tmp_path: Pat
             with open_store(tmp_path / name) as store:
                 asked = judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT, budget=budget)
                 assert asyncio.run(asked).answered.all()
-
-
-async def test_an_interrupted_run_keeps_every_answer_it_got(tmp_path: Path) -> None:
-    answered = 0
-
-    class Slow:
-        name = "slow"
-
-        async def answer(self, request: Request) -> Completion:
-            nonlocal answered
-            await asyncio.sleep(0.001)
-            if answered == 100:
-                asyncio.get_running_loop().call_soon(run.cancel)
-                await asyncio.sleep(60)
-            answered += 1
-            return Completion(say(request), "stop", "m", 1, 1)
-
-    with open_store(tmp_path / "v.db") as store:
-        run = asyncio.create_task(scripted(Slow(), store))
-        with pytest.raises(asyncio.CancelledError):
-            await run
-    with open_store(tmp_path / "v.db") as store:
-        assert len(store) == answered >= 100
 
 
 @pytest.mark.parametrize(("grace", "delay"), [(60.0, 0.5), (0.1, 60.0)])
@@ -491,29 +426,6 @@ async def test_a_plan_for_another_pool_or_a_missing_response_is_refused(store: S
     with pytest.raises(InputError, match="'i1' and 'i2', independent") as caught:
         await judge_plan(dense_plan(gappy), gappy, config=judge_config(NOWHERE), store=store, judge=Scripted(say))
     assert caught.value.slug == "plan-missing-text"
-
-
-async def test_no_key_in_store_logs_errors_or_verdicts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-
-    def behave(n: int, body: Any) -> Reply:
-        return (
-            Reply(status=400, error={"message": f"Bearer {KEY} sent a bad text"}) if n == 40 else well_behaved(n, body)
-        )
-
-    async with WireServer(behave) as server:
-        with open_store(tmp_path / "v.db") as store:
-            verdicts = await ask(server, store, changes={"backend": "openai"})
-            files = contents(tmp_path)
-            asked = store.failures([key.decode() for key in verdicts.key.tolist()])
-    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
-    assert "***" in next(iter(asked.values())).reason
-    out, err = capfd.readouterr()
-    for text in (out, err, caplog.text, repr(verdicts.judge), repr(store)):
-        assert KEY not in text
-    assert KEY.encode() not in files + contents(tmp_path)
 
 
 async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:

@@ -482,11 +482,11 @@ def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Pa
     texts, models, counts = ["YES", "NO", None, "ž" * 300], ["m", "", None], [1, 0, None, -1]
     rows = [
         (dice.choice(texts), dice.choice(models), dice.choice(counts), dice.choice(["", None, "full"]))
-        for _ in range(400)
+        for _ in range(100)
     ]
     names = ("text", "model", "tokens_in", "error")
     columns = {name: [row[n] for row in rows] for n, name in enumerate(names)}
-    pq.write_table(pa.table({"key": [str(n) for n in range(400)], **columns}), tmp_path / "all.parquet")
+    pq.write_table(pa.table({"key": [str(n) for n in range(100)], **columns}), tmp_path / "all.parquet")
     alone = []
     for n, row in enumerate(rows):
         table = {

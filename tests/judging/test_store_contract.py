@@ -55,6 +55,7 @@ def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
         store.add("b", answer("NO"))
     with open_store(place) as store:
         assert store.known(KEYS) == {"a": answer(), "b": answer("NO")}
+        assert store.failures(KEYS) == {}
 
 
 @pytest.mark.parametrize("said", ["host=db dbname=x password=s3cret", "dbname=x", " user = me"])
@@ -129,10 +130,12 @@ def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_l
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
         first, second = (Claims(store.place, now=clock) for store in (one, two))
-        assert first.take(KEYS) == set(KEYS)
+        assert first.take(KEYS) == first.take(KEYS) == set(KEYS)
+        assert one.claims().take(KEYS) == set()
         assert second.take([*KEYS, "d"]) == {"d"}
         first.finish(["a"])
-        one.add("b", answer())
+        one.add("b", answer(), waits=False)
+        assert second.take(["b"]) == set()
         one.flush()
         assert second.take(KEYS) == {"a", "b"}
         clock.now += LEASE + 1

@@ -111,7 +111,7 @@ async def only(backend: str, script: object, folder: Path, *, cap: float | None 
 SERVED = [backend for backend in ASKED_BY if backend != "batch"]
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("status", [302, 307])
 @pytest.mark.parametrize("backend", SERVED)
 async def test_no_redirect_is_followed_and_the_address_is_said(backend: str, status: int, tmp_path: Path) -> None:
     async with UnrulyServer() as trap:
@@ -125,22 +125,18 @@ async def test_no_redirect_is_followed_and_the_address_is_said(backend: str, sta
     assert "/trap/x" in said
 
 
-@pytest.mark.parametrize("status", [400, 422, 451])
 @pytest.mark.parametrize("backend", SERVED)
-async def test_rejections_before_the_first_answer_are_no_trials_own(backend: str, status: int, tmp_path: Path) -> None:
+async def test_rejections_before_the_first_answer_are_no_trials_own(backend: str, tmp_path: Path) -> None:
     def script(_n: int, _key: str, _body: Body) -> Sent:
-        return sent({"error": {"message": "as told"}}, status=status, billed=False)
+        return sent({"error": {"message": "as told"}}, status=451, billed=False)
 
     _, said = await only(backend, script, tmp_path)
     assert "as told" in said
 
 
-@pytest.mark.parametrize("status", [201, 206])
 @pytest.mark.parametrize("backend", SERVED)
-async def test_an_answer_that_was_paid_for_is_kept_whatever_success_it_came_with(
-    backend: str, status: int, tmp_path: Path
-) -> None:
-    server, _ = await only(backend, lambda _n, _key, body: sent(reply_to(body), status=status), tmp_path)
+async def test_an_answer_that_was_paid_for_is_kept_whatever_success_it_came_with(backend: str, tmp_path: Path) -> None:
+    server, _ = await only(backend, lambda _n, _key, body: sent(reply_to(body), status=206), tmp_path)
     assert server.n_requests == len(PLAN)
 
 
