@@ -212,6 +212,7 @@ async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(store: St
         assert [len(lines) for lines in server.inputs] == [240, 120]
 
 
+@pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
 async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is_paid_twice(
     place: str, at: str, monkeypatch: pytest.MonkeyPatch

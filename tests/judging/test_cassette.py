@@ -56,7 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> 
     return tmp_path / "runs" / "mine"
 
 
-@pytest.mark.parametrize("flags", [(), ("--redact",)])
+@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("--redact",)])
 def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
     youden: Youden, run: Path, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -104,8 +104,10 @@ def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(youden: Youde
 
 
 def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Path) -> None:
-    assert youden("demo").code == 0
-    ended = youden("cassette", "export", "runs/demo", "--out", "c.jsonl")
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    write_config(tmp_path / "words.yaml", pool="pool", calls=110, n_independent=20)
+    assert youden("judge", "words.yaml").code == 0
+    ended = youden("cassette", "export", "runs/words", "--out", "c.jsonl")
     assert (ended.code, ended.err.rstrip()[-19:]) == (2, "[cassette-no-calls]")
     assert not (tmp_path / "c.jsonl").exists()
 

@@ -26,7 +26,6 @@ from wire_server import Reply, in_a_thread, running
 from youden.cli.progress import Bar, Tally
 from youden.errors import ConfigError
 from youden.judging.asking.progress_log import EventLog
-from youden.judging.backend_records import BACKENDS
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import trusted
@@ -120,7 +119,7 @@ def everything_written(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("way", ["key", pytest.param("url", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("backend", [one for one, of in BACKENDS.items() if of.batches])
+@pytest.mark.parametrize("backend", ["openai", pytest.param("wire", marks=pytest.mark.slow)])
 def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_output(
     *,
     youden: Youden,
@@ -227,7 +226,7 @@ def _tables(folder: Path) -> str:
     return "".join(str(pq.read_table(path).to_pydict()) for path in folder.rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("backend", [one for one, of in BACKENDS.items() if of.batches])
+@pytest.mark.parametrize("backend", ["wire", pytest.param("openai", marks=pytest.mark.slow)])
 def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Cluster, backend: str
 ) -> None:
