@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Split, Trials
+from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Pool, Split, Trials, Verdicts
 
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
@@ -53,3 +53,13 @@ def judge_config(url: str, **changes: Any) -> JudgeConfig:
     return load_judge_config(
         {"backend": "wire", "model": "m", "base_url": url, "concurrency": 8, "backoff": 0.001, "timeout": 60} | changes
     )
+
+
+def truth(plan: Plan) -> np.ndarray:
+    """What a judge says that is never wrong: 1 where both texts are of one item."""
+    return (plan.arm == PAIRED).astype(float)
+
+
+def missing(verdicts: Verdicts) -> dict[str, int]:
+    """How many trials are answered, and how many are missing for each reason."""
+    return {MISSING_REASONS[code]: int((verdicts.missing == code).sum()) for code in set(verdicts.missing.tolist())}

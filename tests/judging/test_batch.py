@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch_server import BatchServer, Fault, Step
-from judged import ENVIRONMENT, KEY, dense_plan, judge_config
+from judged import ENVIRONMENT, KEY, dense_plan, judge_config, missing, truth
 from pools import make_pool
 from postgres import place_of
 from scripted import Clock
@@ -32,7 +32,7 @@ from youden.judging.outside.lines import Line, parts, results
 from youden.judging.outside.openai_batches import OpenAIBatches
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import LEASE, Claims, Job, noted_batches
-from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
+from youden.nouns import Completion, Plan, Verdicts
 from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 10)
@@ -82,21 +82,13 @@ def contents(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.iterdir())
 
 
-def truth(plan: Plan = PLAN) -> np.ndarray:
-    return (plan.arm == PAIRED).astype(float)
-
-
-def missing(verdicts: Verdicts) -> dict[str, int]:
-    return {MISSING_REASONS[code]: int((verdicts.missing == code).sum()) for code in set(verdicts.missing.tolist())}
-
-
 async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) -> None:
     said: list[str] = []
     async with BatchServer(looks_needed=3) as server:
         verdicts = await ask(
             server, store, plan=dense_plan(POOL, repeat=2), changes={"price": 2, "batch_discount": 0.5}, said=said
         )
-    np.testing.assert_array_equal(verdicts.answer, np.tile(truth(), 2))
+    np.testing.assert_array_equal(verdicts.answer, np.tile(truth(PLAN), 2))
     assert len(server.batches) == 1
     assert len(server.bodies) == len(PLAN)
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 * 2 / 1e6 / 2)
@@ -117,14 +109,14 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) ->
         )
     assert not again.files
     assert repeated.total_usd == 0
-    np.testing.assert_array_equal(repeated.answer, truth())
+    np.testing.assert_array_equal(repeated.answer, truth(PLAN))
 
 
 async def test_the_files_limits_split_a_plan(store: Store) -> None:
     async with BatchServer() as server:
         verdicts = await ask(server, store, limits=Limits(requests=100))
         assert [len(lines) for lines in server.inputs] == [100, 100, 40]
-    np.testing.assert_array_equal(verdicts.answer, truth())
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
 
 
 @settings(max_examples=25, deadline=None)
@@ -183,7 +175,20 @@ async def test_what_an_expired_batch_answered_is_paid_and_kept_and_the_rest_sent
         assert [len(lines) for lines in server.inputs] == [240, 120, 60]
     assert len(server.bodies) == 240
     assert verdicts.total_usd == pytest.approx(240 * 101 / 1e6)
-    np.testing.assert_array_equal(verdicts.answer, truth())
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
+
+
+async def test_results_that_do_not_say_what_they_used_are_booked_at_the_most_they_can_cost_and_said(
+    store: Store,
+) -> None:
+    def behave(n: int, body: Any) -> Reply:
+        return replace(well_behaved(n, body), usage=None) if n < 5 else well_behaved(n, body)
+
+    async with BatchServer(behave) as server:
+        verdicts = await ask(server, store, changes={"price": 1}, max_cost=1.0)
+    (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
+    assert said.says.startswith("5 answers did not say how many tokens")
+    assert verdicts.total_usd > 235 * 101 / 1e6
 
 
 async def test_a_batch_that_is_refused_ends_the_run_with_the_reason_and_nothing_paid(store: Store) -> None:
@@ -237,7 +242,7 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
                 await ask(server, store)
         with open_store(place) as store:
             verdicts = await ask(server, store)
-    np.testing.assert_array_equal(verdicts.answer, truth())
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
     assert len(server.bodies) == 240
     assert len(server.batches) == 1
 
@@ -348,7 +353,7 @@ async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resu
                 assert sum(billed) - before <= cap
                 assert sum(billed) - before > 0.7 * cap or len(billed) == len(PLAN)
     assert runs > 1
-    np.testing.assert_array_equal(verdicts.answer, truth())
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
 
 
 async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(store: Store) -> None:

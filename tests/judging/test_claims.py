@@ -24,7 +24,7 @@ from youden.judging.store.answers import open_store
 from youden.nouns import Request
 from youden.run.pipeline import judge_async
 
-POOL = make_pool(4, 10)
+POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
 KEYS = ["a", "b", "c"]
 

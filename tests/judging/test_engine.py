@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judged import ENVIRONMENT, KEY, dense_plan, judge_config
+from judged import ENVIRONMENT, KEY, dense_plan, judge_config, missing, truth
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
@@ -25,10 +25,10 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import price
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
-from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Request, Verdicts
+from youden.nouns import PAIRED, Completion, Plan, Pool, Request
 from youden.run.pipeline import judge_async
 
-POOL = make_pool(4, 10)
+POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
 NOWHERE = "http://127.0.0.1:9/v1"
 
@@ -61,19 +61,21 @@ class Counted:
         self.stopped = True
 
 
-def truth(plan: Plan) -> np.ndarray:
-    return (plan.arm == PAIRED).astype(float)
-
-
 def say(request: Request) -> str:
     return same_item({"messages": [{"content": request.messages[-1].content}]})
 
 
 async def ask(
-    server: WireServer, store: Store, *, plan: Plan = PLAN, changes: dict[str, Any] | None = None, **options: Any
+    server: WireServer,
+    store: Store,
+    *,
+    plan: Plan = PLAN,
+    pool: Pool = POOL,
+    changes: dict[str, Any] | None = None,
+    **options: Any,
 ):
     config = judge_config(server.url, **(changes or {}))
-    return await judge_plan(plan, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(**options))
+    return await judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT, asking=Asking(**options))
 
 
 async def scripted(
@@ -81,10 +83,6 @@ async def scripted(
 ):
     config = judge_config(NOWHERE, **(changes or {}))
     return await judge_plan(plan, POOL, config=config, store=store, judge=judge, asking=Asking(**options))
-
-
-def missing(verdicts: Verdicts) -> dict[str, int]:
-    return {MISSING_REASONS[code]: int((verdicts.missing == code).sum()) for code in set(verdicts.missing.tolist())}
 
 
 async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Store) -> None:
@@ -184,13 +182,15 @@ async def test_a_call_given_up_on_is_tried_again_by_the_next_run(store: Store) -
 
 
 async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store) -> None:
+    pool = make_pool(4, 10)
+    plan = dense_plan(pool)
     async with WireServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
         with pytest.raises(TooManyMissingError, match="unparsed") as caught:
-            await ask(server, store)
-        assert 200 <= server.n_requests < len(PLAN)
+            await ask(server, store, plan=plan, pool=pool)
+        assert 200 <= server.n_requests < len(plan)
         assert caught.value.exit_code == 1
-        assert (await ask(server, store, max_missing=0.1)).answered.sum() == len(PLAN) - 12
-    assert server.n_requests == len(PLAN)
+        assert (await ask(server, store, plan=plan, pool=pool, max_missing=0.1)).answered.sum() == len(plan) - 12
+    assert server.n_requests == len(plan)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_th
 
 
 async def test_the_end_of_the_budget_says_what_was_spent_and_what_remains(store: Store) -> None:
-    with pytest.raises(BudgetError, match=r"of 240 trials are done and \d+ remain") as caught:
+    with pytest.raises(BudgetError, match=r"of 120 trials are done and \d+ remain") as caught:
         await scripted(Scripted(say), store, changes={"price": 3}, max_cost=0.02)
     assert caught.value.exit_code == 1
 

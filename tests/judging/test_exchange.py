@@ -296,7 +296,7 @@ def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
     assert short.code == 1
     assert "1 of the 110 trials has no answer yet" in short.err
-    assert "1 row says that the engine could not ask" in short.err
+    assert "1 row says that the engine could not ask: left out; the first: HTTP 404" in short.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
     whole = youden("judge", "c.yaml", "--import", *map(str, answer(here / "rest")), "--max-missing", "0.1", "--json")
     assert whole.code == 0, whole.err
@@ -497,6 +497,8 @@ def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Pa
         alone += [one for many in rows_of(tmp_path / "one.parquet") for one in many]
     together = [one for many in rows_of(tmp_path / "all.parquet") for one in many]
     assert [(row.key, said(row.outcome)) for row in together] == [(row.key, said(row.outcome)) for row in alone]
+    answered = [text is not None and error != "full" for text, _, _, error in rows]
+    assert [isinstance(row.outcome, Completion) for row in together] == answered
 
 
 KINDS = (pa.string(), pa.string(), pa.int64(), pa.string())

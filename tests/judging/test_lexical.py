@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from youden.errors import JudgeError, PlanError, YoudenError
-from youden.judging.backends.lexical import Lexical, fit_cut, sample_pairs
+from youden.judging.backends.lexical import Lexical, sample_pairs
 from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, PlanJudge, Pool, Split, Trials, Verdicts
 from youden.text.words import words
 
@@ -323,16 +323,6 @@ def test_sampled_pairs_are_distinct_and_all_there_where_few(items: list[int], pa
     possible = {(a, b) for a, b in itertools.permutations(range(len(items)), 2) if (item_of[a] == item_of[b]) == paired}
     assert drawn <= possible
     assert len(drawn) == len(first) == min(limit, len(possible))
-
-
-def test_the_cut_is_the_one_worked_out_by_hand() -> None:
-    cut = fit_cut(np.array([1.0, 3.0, 4.0, 5.0]), np.array([0.0, 0.0, 1.0, 2.0]))
-    assert cut.threshold == 3.0
-    assert cut.scale == pytest.approx(4.85)
-
-
-def test_of_equally_good_thresholds_the_lowest_is_taken() -> None:
-    assert fit_cut(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 0.0, 1.0, 2.0])).threshold == 1.0
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,13 @@ import pytest
 from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from scripted import Clock
-from wire_server import Reply, WireServer, in_a_thread, well_behaved
+from wire_server import Reply, WireServer, well_behaved
 from youden.judging.call.failures import LONGEST_WAIT, CallError, RetryPolicy, Tries
 from youden.judging.call.pace import COOLDOWN, Concurrency, Pace
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
-from youden.nouns import Item
-from youden.pools.make.agents import load_agents
-from youden.pools.make.generate import generate
-from youden.pools.make.generation import plan_generation
 
-POOL = make_pool(4, 10)
+POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
 
 
@@ -200,49 +194,3 @@ async def test_a_storm_of_429s_is_weathered_without_losing_a_trial(tmp_path: Pat
         with open_store(tmp_path / "v.db") as store:
             result = await judge_plan(plan, make_pool(6, 20), config=config, store=store, environment=ENVIRONMENT)
     assert result.answered.all()
-
-
-def busy_at_first(asked: list[float], n_busy: int) -> Any:
-    """A server that says 'come back in eight seconds' to the first calls."""
-
-    def behave(n: int, body: Any) -> Reply:
-        asked.append(time.monotonic())
-        return Reply(status=429, headers={"Retry-After": "8"}) if n < n_busy else Reply("YES")
-
-    return behave
-
-
-def judge_40(url: str, folder: Path) -> int:
-    pool = make_pool(2, 10)
-    config = judge_config(url, backend="wire", concurrency=2)
-    with open_store(folder / "v.db") as store:
-        plan = dense_plan(pool)
-        return int(
-            asyncio.run(judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT)).answered.sum()
-        )
-
-
-def generate_40(url: str, folder: Path) -> int:
-    model = {"backend": "wire", "model": "m", "base_url": url, "api_key_env": None, "price": 0, "backoff": 0.001}
-    agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in "ab"]
-    (folder / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
-    (folder / "a.yaml").write_text(
-        json.dumps({"models": {"m": {**model, "concurrency": 2}}, "agents": agents}), encoding="utf-8"
-    )
-    items = tuple(Item(f"i{n}", f"Text {n}.") for n in range(20))
-    return int(
-        generate(plan_generation(load_agents(folder / "a.yaml"), items), store=folder / "v.db").pool.present.sum()
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ask_40", [judge_40, generate_40])
-def test_calls_that_are_told_to_wait_hold_up_nobody_who_asks(ask_40: Any, tmp_path: Path) -> None:
-    """Two at once, and both first calls are told to wait 8 s: the other 38 are asked meanwhile."""
-    asked: list[float] = []
-    with in_a_thread(busy_at_first(asked, 2)) as server:
-        assert ask_40(server.url, tmp_path) == 40
-    since = [at - asked[0] for at in asked]
-    assert len(asked) == 42
-    assert since[39] < 8
-    assert min(since[40:]) >= 8

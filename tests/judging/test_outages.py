@@ -34,13 +34,8 @@ async def ask(url: str, store: Store, *, asking: Asking | None = None, **changes
     return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=asking)
 
 
-SLOW_TOO = [
-    pytest.param(reply, marks=pytest.mark.slow) for reply in (Reply(status=502), Reply(status=504), Reply(fault="html"))
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("away", [Reply(fault="reset"), Reply(status=503), *SLOW_TOO])
+@pytest.mark.parametrize("away", [Reply(fault="reset"), Reply(status=503)])
 async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, away: Reply) -> None:
     until = 0.0
 

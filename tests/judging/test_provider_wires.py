@@ -302,7 +302,7 @@ def test_the_environment_wins_over_the_file(
     assert found.findings[0].says == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
 
 
-@pytest.mark.parametrize("text", [None, "", "OTHER=1\n", "OPENAI_API_KEY=\n", "not a file of keys"])
+@pytest.mark.parametrize("text", [None, "OPENAI_API_KEY=\n", "not a file of keys"])
 def test_a_key_in_no_file_is_said_and_nothing_is_sent(
     text: str | None, here: Path, server: WireServer, youden: Youden
 ) -> None:

@@ -23,7 +23,7 @@ from youden.judging.question.questions import keys
 from youden.judging.store.answers import Store
 from youden.nouns import Completion, Message, Request, Verdicts
 
-POOL = make_pool(4, 10)
+POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
 REQUEST = Request("m", (Message("user", "?"),))
 RESET = CallError("reset", kind="retry")
@@ -59,7 +59,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     def behave(_n: int, body: Any) -> Reply:
         nonlocal n_asked
         n_asked += 1
-        for n, event in ((80, dies), (120, comes_back)):
+        for n, event in ((40, dies), (60, comes_back)):
             if n_asked == n:
                 event.set()
         return Reply(well_behaved(0, body).text, delay=0.01)
