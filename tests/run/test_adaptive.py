@@ -82,6 +82,14 @@ def test_rounds_share_what_is_left_after_the_pilot(world: World) -> None:
     assert sizes[1:] / sizes.sum() == pytest.approx(np.full(5, 0.15), abs=0.02)
 
 
+@pytest.mark.parametrize(("percent", "slots"), [(16, 24), (8, 21)])
+def test_a_pilot_has_24_slots_or_half_of_the_budget(world: World, percent: float, slots: int) -> None:
+    plan = carried(world, percent=percent).plan
+    sizes = np.bincount(plan.trials.step[plan.slot >= 0])
+    assert sizes[0] == 8 * slots
+    assert sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
+
+
 def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: World) -> None:
     plan = carried(world, percent=30, pairs="unordered").plan
     paired = plan.slot >= 0
@@ -164,7 +172,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         ({"top": 8}, "design-option"),
         ({"within": -1}, "design-option"),
         ({"active": 0.5}, "design-option"),
-        ({"pilot": 0.01}, "budget-adaptive"),
+        ({"percent": 1}, "budget-adaptive"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(world: World, options: dict[str, float], slug: str) -> None:

@@ -101,6 +101,10 @@ class NextRound(NamedTuple):
     more: str = ""
 
 
+EARLIER = 0.5
+"""Contenders grow fewer as if this power of the rounds had come: regret comes from the last few, who so are asked more."""
+
+
 def contenders(ability: Floats, top: int, come: float) -> Bools:
     """Those nearest to the edge of the top, of all agents at first, of one more than the top at last: bool[K].
 
@@ -108,7 +112,7 @@ def contenders(ability: Floats, top: int, come: float) -> Bools:
     """
     known, K = np.nan_to_num(ability, nan=-2.0), len(ability)
     edge = np.sort(known)[::-1][top - 1 : top + 1].mean()
-    n = ceil(round(K * ((top + 1) / K) ** come, 6))
+    n = ceil(round(K * ((top + 1) / K) ** come**EARLIER, 6))
     active = np.zeros(K, dtype=np.bool_)
     active[np.argsort(np.abs(known - edge), kind="stable")[:n]] = True
     return active
@@ -125,11 +129,12 @@ class Adaptive:
     They meet in blocks: one item, one partner, one order, in which every contender is compared with that partner, so that neither
     sets them apart. A block stands as a slot and counts for its contenders alone. Blocks go round items and partners in random
     orders; nothing is asked twice.
-    Without `within`, the pilot has `pilot` of the budget, each round as much of what is left, and contenders are the agents
-    nearest to the edge of the top, midway between the last one in it and the first one out of it: by the same factor fewer each
-    round, to `top` + 1. With `within`, the pilot has .04/within² slots, 24 at least, and each round asks those who
-    keep the bound from being there as much as they seem to need (`run/rounds.py`). The run ends when those named are at most
-    `within` behind the last one that belongs to the top, None for 0; or when the budget is spent.
+    Without `within`, the pilot has `pilot` of the budget, or 24 slots if these are more and at most half of it; each round has as
+    much of what is left, and contenders are the agents nearest to the edge of the top, midway between the last one in it and the
+    first one out of it: fewer each round, by a larger factor in the first ones, to `top` + 1. With `within`, the pilot has
+    .04/within² slots, 24 at least, and each round asks those who keep the bound from being there as much as they seem to need
+    (`run/rounds.py`). The run ends when those named are at most `within` behind the last one that belongs to the top, None for 0;
+    or when the budget is spent.
 
     Raises: PlanError [budget-adaptive] with a budget too small for the pilot, [design-option].
     Source: Karnin, Koren and Somekh (2013), who halve contenders; arXiv 2606.07726, where they share what they are asked.
@@ -168,7 +173,9 @@ class Adaptive:
         check_shared(eligible)
         budget = self.budget(eligible)
         pilot = int(budget * self.pilot)
-        if self.within is not None:
+        if self.within is None:
+            pilot = max(pilot, min(n_agents * LEAST_SEARCH_PILOT, budget // 2))
+        else:
             pilot = min(pilot, n_agents * max(LEAST_SEARCH_PILOT, ceil(PILOT_BOUNDS / self.within**2)))
         if pilot < MIN_SLOTS * n_agents:
             raise PlanError(
@@ -199,7 +206,8 @@ class Adaptive:
         n_spent = int((plan.slot >= 0).sum())
         if active is None:
             active = contenders(ability, self.top, n_rounds / self.n_rounds)
-            until = int(budget * (self.pilot + (1 - self.pilot) * n_rounds / self.n_rounds))
+            n_pilot = int(((plan.slot >= 0) & (plan.trials.step == 0)).sum())
+            until = n_pilot + int((budget - n_pilot) * n_rounds / self.n_rounds)
         else:
             until = min(budget, n_spent + more * int(active.sum()))
         if n_rounds > self.n_rounds:
