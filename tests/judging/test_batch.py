@@ -28,8 +28,8 @@ from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider, judge_plan
 from youden.judging.outside.batch_claims import Holding
+from youden.judging.outside.http_batches import OpenAIBatches
 from youden.judging.outside.lines import Line, parts, results
-from youden.judging.outside.openai_batches import OpenAIBatches
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import LEASE, Claims, Job, noted_batches
 from youden.nouns import Completion, Plan, Verdicts
@@ -48,7 +48,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(autouse=True)
 def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youden.judging.outside.openai_batches.LAG", 0.3)
+    monkeypatch.setattr("youden.judging.outside.http_batches.LAG", 0.3)
 
 
 class Killed(BaseException):

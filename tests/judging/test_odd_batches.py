@@ -24,7 +24,7 @@ from wire_server import Reply, well_behaved
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.asking.terms import Asking, Batching, Books, Limits
 from youden.judging.engine import judge_plan
-from youden.judging.outside import openai_batches
+from youden.judging.outside import http_batches
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import noted_batches
 from youden.nouns import Verdicts
@@ -37,7 +37,7 @@ CAP = 0.0075
 
 @pytest.fixture(autouse=True)
 def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_batches, "LAG", 0.6)
+    monkeypatch.setattr(http_batches, "LAG", 0.6)
 
 
 def usd(n: int) -> float:
@@ -138,7 +138,7 @@ async def test_a_batch_whose_beginning_got_lost_is_found_in_a_list_that_lags(sto
 async def test_a_batch_whose_beginning_got_lost_is_found_in_a_list_that_lags_four_seconds(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openai_batches, "LAG", 15.0)
+    monkeypatch.setattr(http_batches, "LAG", 15.0)
     async with BatchServer(faults={"create": ["lost"]}, lag=4.0) as server:
         assert (await all_that_is_asked(server, store)).answered.all()
         assert (len(server.batches), sent(server)) == (len(server.inputs), {1})
@@ -166,7 +166,7 @@ async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_
 
 async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_tried_again(store: Store) -> None:
     async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
-        with pytest.raises(ShortRunError, match=r"no id of the file.*Nothing of it was begun"):
+        with pytest.raises(ShortRunError, match=r"answered with no JSON.*Nothing of it was begun"):
             await ask(server, store, outage=0.05)
         assert noted_batches(store.place) == []
         server.odd = {}
@@ -175,8 +175,8 @@ async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_trie
 
 ASKS = """
 import asyncio, sys
-from test_odd_batches import Asking, Batching, Limits, asked, openai_batches
-openai_batches.LAG = 0.5
+from test_odd_batches import Asking, Batching, Limits, asked, http_batches
+http_batches.LAG = 0.5
 asyncio.run(asked(sys.argv[1], sys.argv[2]))
 """
 

@@ -45,8 +45,8 @@ from youden.registry import Registry
 from youden.text.printable import is_file
 
 _WORKED_OFF = {
-    "anthropic": "youden.judging.outside.anthropic_batches:AnthropicBatches",
-    "openai": "youden.judging.outside.openai_batches:OpenAIBatches",
+    "anthropic": "youden.judging.outside.http_batches:AnthropicBatches",
+    "openai": "youden.judging.outside.http_batches:OpenAIBatches",
 }
 
 BATCHES: Registry[type] = Registry(

@@ -79,7 +79,9 @@ async def body_of(reply: aiohttp.ClientResponse, *, most: int = MOST_BYTES) -> b
 
 
 def broken(error: BaseException) -> CallError:
-    """A connection that could not be made, which cost nothing, or that broke under way."""
+    """A connection that could not be made, which cost nothing, or that broke under way or took too long."""
+    if isinstance(error, TimeoutError):
+        return CallError("No reply within the timeout.", kind="retry")
     never_made = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_made)
 

@@ -87,8 +87,8 @@ def error_inside(reply: object) -> CallError | None:
     error = reply["error"]
     said = error if isinstance(error, dict) else {"message": error}
     codes = [one for one in (said.get("code"), said.get("type"), said.get("status")) if isinstance(one, str | int)]
-    known = next((one for one in codes if _status(one) is not None), None)
-    status = _UNKNOWN if known is None else _status(known) or _UNKNOWN
+    known = next((one for one in codes if status_of(one) is not None), None)
+    status = _UNKNOWN if known is None else status_of(known) or _UNKNOWN
     named = next((str(one) for one in (known, *codes) if one), "no code")
     message = said.get("message")
     words = message if isinstance(message, str) and message else "no reason given"
@@ -96,13 +96,16 @@ def error_inside(reply: object) -> CallError | None:
     return CallError(f"HTTP 200 with an error inside ({named}): {words}", kind=kind, status=status)
 
 
-def _status(code: str | int) -> int | None:
-    """The status that a code stands for, None where nobody knows."""
+def status_of(code: object) -> int | None:
+    """The status that a provider's code stands for, None where nobody knows.
+
+    >>> status_of("overloaded_error"), status_of("429"), status_of(200)
+    (503, 429, None)
+    """
     if isinstance(code, str):
-        return _STATUS.get(code) or (
-            _status(int(code)) if len(code) == 3 and code.isascii() and code.isdigit() else None
-        )
-    return code if 400 <= code <= 599 else None
+        is_status = len(code) == 3 and code.isascii() and code.isdigit()
+        return status_of(int(code)) if is_status else _STATUS.get(code)
+    return code if isinstance(code, int) and 400 <= code <= 599 else None
 
 
 LONGEST_TOKEN = 128
@@ -145,7 +148,7 @@ def checked(reply: object, *, seconds: float) -> Completion:
     whole = _object(reply, "the reply")
     choice = _object(_first(whole.get("choices")), "choices[0]")
     message = _object(choice.get("message"), "the message")
-    usage, own = _object_or_empty(whole.get("usage")), _object_or_empty(message.get("provider_specific_fields"))
+    usage, own = object_or_empty(whole.get("usage")), object_or_empty(message.get("provider_specific_fields"))
     return trusted(
         Completion(
             text="" if message.get("content") is None else message["content"],
@@ -267,7 +270,8 @@ def _object(value: object, what: str) -> dict[str, Any]:
     return value
 
 
-def _object_or_empty(value: object) -> dict[str, Any]:
+def object_or_empty(value: object) -> dict[str, Any]:
+    """`value` where it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from youden.judging.asking.terms import Limits
 from youden.judging.call.failures import CallError, fate, in_words
-from youden.judging.call.reply import checked
+from youden.judging.call.reply import checked, object_or_empty
 from youden.nouns import Completion, Request
 
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
@@ -98,9 +98,9 @@ class LineReader:
 
 def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
     """What a line says, None where it is no result; an error of its own, or a status that is no success, cost nothing."""
-    response = _object(result.get("response"))
+    response = object_or_empty(result.get("response"))
     status, body = response.get("status_code"), response.get("body")
-    told = _object(result.get("error")) or _object(_object(body).get("error"))
+    told = object_or_empty(result.get("error")) or object_or_empty(object_or_empty(body).get("error"))
     code, said = told.get("code") or told.get("type"), in_words(told.get("message") or "no reason given")
     if not isinstance(status, int):
         return CallError(f"{in_words(code)}: {said}", kind="retry", free=True) if told else None
@@ -111,10 +111,6 @@ def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
         return checked(body, seconds=0.0)
     except CallError as error:
         return error
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _plain(result: Mapping[str, Any]) -> tuple[object, ...] | None:
