@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from twists import ERROR_BODIES, RETRY_AFTER, STATUSES
-from youden.judging.call.connection import completion, retry_after, status_error
+from youden.judging.call.connection import parsed, retry_after, status_error
 from youden.judging.call.failures import CallError
+from youden.judging.call.reply import checked
 from youden.judging.outside.lines import outcome_of, results
 from youden.nouns import Completion
 
@@ -68,7 +69,7 @@ def check(status: int, body: bytes, headers: dict[str, str], said: Any) -> None:
     assert seconds is None or seconds >= 0
     failures = [status_error(status, body, headers)]
     try:
-        completion(body, seconds=0.0)
+        checked(parsed(body), seconds=0.0)
     except CallError as error:
         failures.append(error)
     lines = [{"custom_id": "k", "error": said}, {"custom_id": "k", "response": {"status_code": status, "body": said}}]

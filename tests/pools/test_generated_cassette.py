@@ -162,17 +162,14 @@ def test_what_could_not_be_replayed_is_not_written(youden: Youden, made: Path) -
     assert not (made.parent / "c.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [('"asker":"twin",', "generated and asker"), ('"generated":1,', "generated and asker"), ("Rewrite", "another key")],
-)
-def test_a_damaged_line_of_a_generated_pool_is_told(youden: Youden, made: Path, change: str, says: str) -> None:
+@pytest.mark.parametrize("change", ['"asker":"twin",', '"generated":1,', "Rewrite"])
+def test_a_damaged_line_of_a_generated_pool_is_told(youden: Youden, made: Path, change: str) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     text = (made.parent / "c.jsonl").read_text(encoding="utf-8")
     (made.parent / "c.jsonl").write_text(text.replace(change, "", 1), encoding="utf-8")
     ended = youden("cassette", "verify", "c.jsonl")
     assert ended.code == 2
-    assert says in ended.out
+    assert "another key" in ended.out
 
 
 def make(folder: Path, store: str, *, max_missing: float = 0.2) -> Generated:

@@ -12,9 +12,8 @@ from typing import Any
 import orjson
 
 from youden.judging.backends.wire import WireJudge
-from youden.judging.call.connection import Connection
-from youden.judging.call.failures import CallError
-from youden.judging.call.reply import checked, error_inside
+from youden.judging.call.connection import Connection, parsed
+from youden.judging.call.reply import checked, object_or_empty
 from youden.nouns import Completion, Request
 
 VERSION = "2023-06-01"
@@ -44,13 +43,7 @@ class AnthropicJudge(WireJudge):
 
     def read(self, body: bytes, *, seconds: float) -> Completion:
         """The reply's completion. Raises: CallError."""
-        try:
-            said = orjson.loads(body)
-        except ValueError as error:
-            raise CallError(f"The reply is no message ({error}).", kind="retry") from None
-        if (found := error_inside(said)) is not None:
-            raise found
-        return checked(in_our_words(said), seconds=seconds)
+        return checked(in_our_words(parsed(body)), seconds=seconds)
 
 
 def in_their_words(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,16 +69,15 @@ def in_their_words(body: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def in_our_words(said: object) -> dict[str, Any]:
-    """A message as the chat completion that it is; what is none becomes one that cannot be read."""
+def in_our_words(said: object) -> object:
+    """A message as the chat completion that it is; what is none, such as an error, as it stands."""
     if not isinstance(said, dict) or not isinstance(said.get("content"), list):
-        return {"choices": None}
+        return said
     parts = [one for one in said["content"] if isinstance(one, dict) and one.get("type") == "text"]
     text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     ended = said.get("stop_reason")
     message = {"content": text, "refusal": "The model declined to answer." if ended == "refusal" else None}
-    counted = said.get("usage")
-    used = counted if isinstance(counted, dict) else {}
+    used = object_or_empty(said.get("usage"))
     return {
         "model": said.get("model"),
         "choices": [{"message": message, "finish_reason": _ENDS.get(ended, ended) if isinstance(ended, str) else None}],

@@ -18,7 +18,7 @@ import orjson
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.connection import Connection, retry_after, status_error
 from youden.judging.call.failures import CallError, ending_code, fate
-from youden.judging.call.reply import ABOUT_THE_FORM, NO_COOKIES, checked, error_inside, read_bounded
+from youden.judging.call.reply import NO_COOKIES, checked, error_inside, read_response
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
@@ -120,18 +120,14 @@ def _client() -> Any:
     httpx: Any = import_module("httpx")
 
     async def send(request: Any, **options: Any) -> Any:
-        response = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
-        try:
-            body = await read_bounded(response.aiter_bytes())
-        finally:
-            await response.aclose()
+        asked = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
+        response = await read_response(asked)
         if 300 <= response.status_code < 400:
-            raise status_error(response.status_code, body, response.headers)
+            raise status_error(response.status_code, response.content, response.headers)
         with suppress(ValueError):
-            if response.is_success and (inside := error_inside(orjson.loads(body))) is not None:
+            if response.is_success and (inside := error_inside(orjson.loads(response.content))) is not None:
                 raise inside
-        headers = [(name, value) for name, value in response.headers.multi_items() if name not in ABOUT_THE_FORM]
-        return httpx.Response(response.status_code, headers=headers, content=body, request=request)
+        return response
 
     client = httpx.AsyncClient()
     client.cookies.jar.set_policy(NO_COOKIES)

@@ -1,6 +1,6 @@
 """Asks a model behind the OpenAI chat format by OpenAI's own SDK, over aiohttp.
 
-The SDK's own retries are off, it follows no redirect, and it reads no more of a reply than `bounded` allows.
+The SDK's own retries are off, it follows no redirect, and it reads no more of a reply than `read_response` does.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from youden.judging.backends.wire import broken
-from youden.judging.call.connection import Connection, completion, status_error
+from youden.judging.call.connection import Connection, parsed, status_error
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import ABOUT_THE_FORM, MOST_BYTES, NO_COOKIES, read_bounded
+from youden.judging.call.reply import NO_COOKIES, checked, read_response
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
@@ -41,7 +41,7 @@ class OpenAIJudge:
         began = self._clock()
         try:
             reply = await self._client.post("/chat/completions", cast_to=bytes, body=_body(request))
-            return completion(reply, seconds=self._clock() - began)
+            return checked(parsed(reply), seconds=self._clock() - began)
         except CallError:
             raise
         except Exception as error:
@@ -68,7 +68,7 @@ def _call_error(error: BaseException) -> CallError:
 
 
 class _Bounded(DefaultAioHttpClient):
-    """Reads at most `MOST_BYTES` of a reply, unpacked, and keeps no cookies."""
+    """Reads no more of a reply than `read_response` does, and keeps no cookies."""
 
     def __init__(self) -> None:
         super().__init__(follow_redirects=False)
@@ -76,17 +76,7 @@ class _Bounded(DefaultAioHttpClient):
 
     async def send(self, request: Any, **options: Any) -> Any:
         """As the SDK's, the reply read already."""
-        response = await super().send(request, **{**options, "stream": True})
-        said = response.headers.get("content-length", "")
-        try:
-            if said.isdecimal() and int(said) <= MOST_BYTES and "content-encoding" not in response.headers:
-                await response.aread()
-                return response
-            body = await read_bounded(response.aiter_bytes())
-        finally:
-            await response.aclose()
-        headers = [(name, value) for name, value in response.headers.multi_items() if name not in ABOUT_THE_FORM]
-        return type(response)(response.status_code, headers=headers, content=body, request=request)
+        return await read_response(await super().send(request, **{**options, "stream": True}))
 
 
 def _sdk_client(connection: Connection) -> AsyncOpenAI:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import aiohttp
 
-from youden.judging.call.connection import Connection, completion, request_body, status_error
+from youden.judging.call.connection import Connection, parsed, request_body, status_error
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import MOST_BYTES, read_bounded
+from youden.judging.call.reply import MOST_BYTES, checked, read_bounded
 from youden.nouns import Completion, Request
 
 
@@ -62,7 +62,7 @@ class WireJudge:
 
     def read(self, body: bytes, *, seconds: float) -> Completion:
         """The completion that a reply's body holds. Raises: CallError."""
-        return completion(body, seconds=seconds)
+        return checked(parsed(body), seconds=seconds)
 
     async def aclose(self) -> None:
         """Let go of the connections."""

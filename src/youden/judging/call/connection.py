@@ -18,7 +18,6 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import orjson
 
 from youden.judging.call.failures import CallError, Failure, fate, in_words
-from youden.judging.call.reply import checked
 from youden.judging.call.secrets import keep_secret
 from youden.nouns import Completion, Finding, Judge, Request
 
@@ -112,16 +111,13 @@ def request_body(request: Request) -> bytes:
     return orjson.dumps({"model": request.model, "messages": request.messages, **request.parameters})
 
 
-def completion(body: str | bytes, *, seconds: float) -> Completion:
-    """The completion that a chat reply's JSON holds.
-
-    Raises: CallError as `checked`.
-    """
+def parsed(body: bytes) -> object:
+    """The JSON of a reply. Raises: CallError, to be tried again, where it is none."""
     try:
-        reply = orjson.loads(body)
+        said: object = orjson.loads(body)
     except ValueError as error:
-        raise CallError(f"The reply is no chat completion ({error}).", kind="retry") from None
-    return checked(reply, seconds=seconds)
+        raise CallError(f"The reply is no JSON ({error}).", kind="retry") from None
+    return said
 
 
 def status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:

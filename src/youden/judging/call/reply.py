@@ -26,9 +26,6 @@ from youden.nouns import Completion, Request
 MOST_BYTES = 16_000_000
 """Of a reply, unpacked. The longest text that a model writes is a hundredth of it."""
 
-ABOUT_THE_FORM = {"content-encoding", "content-length", "transfer-encoding"}
-"""Headers that no longer hold once a reply is unpacked."""
-
 NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
 """Keeps no cookie of a reply: one that no header can carry would break every request after it."""
 
@@ -44,6 +41,19 @@ async def read_bounded(chunks: AsyncIterator[bytes], *, most: int = MOST_BYTES) 
         parts.append(part)
     return b"".join(parts)
 
+
+async def read_response(response: Any) -> Any:
+    """An httpx response that holds the body of `response`, which streams. Raises: as `read_bounded`."""
+    try:
+        body = await read_bounded(response.aiter_bytes())
+    finally:
+        await response.aclose()
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_FORM]
+    return type(response)(response.status_code, headers=headers, content=body, request=response.request)
+
+
+_OF_THE_FORM = {"content-encoding", "content-length", "transfer-encoding"}
+"""Headers that no longer hold once a reply is unpacked."""
 
 _STATUS = {
     "rate_limit_exceeded": 429,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +15,9 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-import orjson
-
 from youden.errors import JudgeError
 from youden.judging.call.failures import CallError
+from youden.judging.outside.lines import LineReader
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,11 @@ class FolderBatches:
         now = path.stat().st_size, path.stat().st_mtime_ns
         known = self._counted.get(path.name)
         if known is None or known[0] != now:
+            read = LineReader().read
             with path.open("rb") as file:
-                keys = [_key(line) for line in file if line.strip()]
-            known = self._counted[path.name] = now, _Lines({one for one in keys if one is not None}, keys.count(None))
+                every = [read(line).key for line in file if line.strip()]
+            keys = [key for key in every if isinstance(key, str)]
+            known = self._counted[path.name] = now, _Lines(set(keys), len(every) - len(keys))
         return known[1]
 
 
@@ -152,15 +152,6 @@ class _Lines:
 
     keys: set[str] = field(default_factory=set)
     n_odd: int = 0
-
-
-def _key(line: bytes) -> str | None:
-    try:
-        said = orjson.loads(line.removeprefix(BOM_UTF8))
-    except ValueError:
-        return None
-    key = said.get("custom_id") if isinstance(said, dict) else None
-    return key if isinstance(key, str) else None
 
 
 @contextmanager

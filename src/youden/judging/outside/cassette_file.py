@@ -51,24 +51,15 @@ class _Message(_Strict):
         return self
 
 
-class _Request(_Strict):
-    """Of a judge (schema, replicate), or of an agent that writes a text (generated, asker, replicate of a later repeat)."""
+class _Request(BaseModel):
+    """What `canonical` makes of a request. What it is asked as stands beside these keys; the line's key proves it."""
 
-    schema_: int | None = Field(default=None, alias="schema")
-    generated: int | None = None
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
     base_url: str
     model: str
     messages: list[_Message]
     parameters: dict[str, JsonValue]
-    replicate: Annotated[int, Field(ge=0)] | None = None
-    asker: str | None = None
-
-    @model_validator(mode="after")
-    def _judged_or_generated(self) -> Self:
-        judged, generated = self.schema_ is not None, self.generated is not None
-        if judged == generated or generated != (self.asker is not None) or (judged and self.replicate is None):
-            raise ValueError("has either schema and replicate, or generated and asker")
-        return self
 
 
 class _Line(_Strict):
@@ -200,7 +191,7 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
         except ValidationError as error:
             problems.append(f"line {number}: {misfit(error, shown=False)}")
             continue
-        request = line.request.model_dump(by_alias=True, exclude_none=True, exclude={"parameters"})
+        request = line.request.model_dump(exclude_none=True, exclude={"parameters"})
         request["parameters"] = line.request.parameters
         outcome = line.answer or line.failure
         if outcome is None or (line.answer and line.failure):

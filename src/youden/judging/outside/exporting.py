@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self, cast
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -81,27 +81,17 @@ def asked_judges(config: JudgeConfig) -> list[JudgeConfig]:
     return asked
 
 
-def as_bytes(key: object) -> bytes | None:
-    """The 32 bytes that a key in hex stands for, None for what is no key."""
-    if not isinstance(key, str) or len(key) != 2 * BYTES:
-        return None
+def as_bytes(keys: Sequence[object]) -> np.ndarray:
+    """bytes S32[N]: what keys in hex stand for, empty for what is no key."""
+    return np.array([_bytes_of_key(key) for key in keys], dtype=f"S{BYTES}")
+
+
+def _bytes_of_key(key: object) -> bytes:
     try:
-        found = bytes.fromhex(key)
+        found = bytes.fromhex(key) if isinstance(key, str) and len(key) == 2 * BYTES else b""
     except ValueError:
-        return None
-    return found if len(found) == BYTES else None
-
-
-def all_as_bytes(keys: Sequence[object]) -> np.ndarray:
-    """bytes S32[N]: as `as_bytes`, empty for what is no key."""
-    try:
-        texts = cast(Sequence[str], keys)  # join refuses what is none
-        whole = bytes.fromhex("".join(texts))
-        if len(whole) == BYTES * len(texts) and all(len(text) == 2 * BYTES for text in texts):
-            return np.frombuffer(whole, dtype=f"S{BYTES}")
-    except (TypeError, ValueError):
-        pass
-    return np.array([as_bytes(key) or b"" for key in keys], dtype=f"S{BYTES}")
+        return b""
+    return found if len(found) == BYTES else b""
 
 
 def _digests(
@@ -157,21 +147,6 @@ class Manifest(BaseModel):
     parameters: dict[str, JsonValue]
     judge: dict[str, JsonValue]
     files: list[str] = []
-
-    @classmethod
-    def of(cls, config: JudgeConfig, *, plan: str, trials: int, requests: int, files: Iterable[str]) -> Self:
-        """What is said of these files."""
-        return cls.model_validate(
-            {
-                "plan": plan,
-                "trials": trials,
-                "requests": requests,
-                "model": config.model,
-                "parameters": config.request_parameters,
-                "judge": config.public(),
-                "files": list(files),
-            }
-        )
 
     def other_judge(self, config: JudgeConfig) -> str:
         """What of the judge differs from `config`, in words; empty where nothing does."""
@@ -335,7 +310,15 @@ def _exported(
     rest = np.fromiter(_wanted(asked, store, questions, plan, pool), dtype=np.int64)
     n_files = min(shards, len(rest))
     names = [f"requests-{number}.{format}" for number in range(n_files)]
-    manifest = Manifest.of(config, plan=asked.digests[n_own], trials=n_own, requests=len(rest), files=names)
+    manifest = Manifest(
+        plan=asked.digests[n_own],
+        trials=n_own,
+        requests=len(rest),
+        model=questions.model,
+        parameters=dict(questions.parameters),
+        judge=config.public(),
+        files=names,
+    )
     folder.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(names):
         begin, end = (len(rest) * at // n_files for at in (number, number + 1))

@@ -27,7 +27,7 @@ from youden.judging.outside.exporting import (
     NAME,
     Asked,
     Manifest,
-    all_as_bytes,
+    as_bytes,
     asked_judges,
     read_manifest,
     refuse_other_plan,
@@ -347,7 +347,7 @@ class _Taking:
         self._taken.rows += len(rows)
         readable = [row for row in rows if row.outcome is not None]
         self._taken.unread += len(rows) - len(readable)
-        keys = all_as_bytes([row.key for row in readable])
+        keys = as_bytes([row.key for row in readable])
         judge, n_bytes = np.full(len(keys), -1), np.zeros(len(keys), dtype=np.int64)
         for number, asked in enumerate(self.asked):
             at = asked.find(keys)
