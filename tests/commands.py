@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from batch_server import BatchServer
 from wire_server import WireServer, running
@@ -72,6 +74,26 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def batch_server() -> Iterator[BatchServer]:
     with running(BatchServer()) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def mine_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with mine.csv, mine.yaml and their run; `youden demo` has left the run `demo` beside it."""
+    place = tmp_path_factory.mktemp("mine")
+    write_pool(place / "mine.csv")
+    write_config(place / "mine.yaml", pool="mine.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        for words in (["run", "mine.yaml", "--quiet"], ["demo", "--out", "demo"]):
+            assert CliRunner().invoke(cli.youden, words, catch_exceptions=False).exit_code == 0
+    return place
+
+
+@pytest.fixture
+def mine(youden: Youden, mine_once: Path, tmp_path: Path) -> Path:
+    """That folder to oneself."""
+    shutil.copytree(mine_once, tmp_path, dirs_exist_ok=True)
+    return tmp_path
 
 
 def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:

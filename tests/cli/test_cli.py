@@ -84,11 +84,14 @@ def test_demo_ranks_the_bundled_pool_and_says_what_its_judge_cannot_see(youden: 
     assert RUN_FILES | {"holdout.csv"} == {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
 
 
-def test_demo_is_the_same_every_time(youden: Youden, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        assert youden("demo", "--out", name, "--json").code == 0
+def test_demo_is_the_bundled_pool_and_the_same_every_time_whatever_stands_around(youden: Youden, mine: Path) -> None:
+    (mine / "configs/runs").mkdir(parents=True)
+    (mine / "configs/runs/field-notes.yaml").write_text("pool: nowhere", encoding="utf-8")
+    (mine / "datasets/field-notes").mkdir(parents=True)
+    ended = youden("demo", "--out", "two", "--json")
+    assert ended.code == 0, ended.err
     for file in ("ranking.csv", "scores.csv", "items.csv", "holdout.csv", "signature.json"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+        assert (mine / "demo" / file).read_bytes() == (mine / "two" / file).read_bytes()
 
 
 def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None:
@@ -186,23 +189,22 @@ def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "steps" / file).read_bytes()
 
 
-def test_a_runs_own_config_runs_again(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv")
-    first = youden("run", "mine.yaml", "--json")
+def test_a_runs_own_config_runs_again(youden: Youden, mine: Path) -> None:
+    before = (mine / "runs/mine/ranking.csv").read_bytes()
     again = youden("run", "runs/mine/config.yaml", "--json")
     assert again.code == 0, again.err
-    assert json.loads(first.out) == json.loads(again.out)
+    assert (mine / "runs/mine/ranking.csv").read_bytes() == before
 
 
-def test_another_plan_is_not_written_over_answers(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv")
-    assert youden("run", "mine.yaml").code == 0
-    write_config(tmp_path / "mine.yaml", pool="mine.csv", seed=1)
-    ended = youden("run", "mine.yaml")
+@pytest.mark.parametrize("words", [("run", "--seed", "1"), ("plan", "--judge", "gpt-4o-mini")])
+def test_another_plan_and_another_judge_are_not_written_over_answers(
+    youden: Youden, mine: Path, words: tuple[str, ...]
+) -> None:
+    before = (mine / "runs/mine/config.yaml").read_bytes()
+    ended = youden(words[0], "mine.yaml", *words[1:])
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[run-other]")
+    assert (mine / "runs/mine/config.yaml").read_bytes() == before
 
 
 def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden: Youden, tmp_path: Path) -> None:
@@ -234,28 +236,14 @@ def test_a_tiny_pool_costs_no_more_than_a_dense_plan_and_asks_nothing_twice(youd
     assert RunFolder(tmp_path / "runs/tiny").read_plan().replicate.max() == 0
 
 
-def test_answers_of_another_judge_are_not_written_over(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv")
-    assert youden("run", "mine.yaml").code == 0
-    before = (tmp_path / "runs/mine/config.yaml").read_bytes()
-    ended = youden("plan", "mine.yaml", "--judge", "gpt-4o-mini")
-    assert ended.code == 2
-    assert ended.err.rstrip().endswith("[run-other]")
-    assert (tmp_path / "runs/mine/config.yaml").read_bytes() == before
-
-
-def test_a_lost_plan_is_drawn_again_and_fit_does_not_do_without_it(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv")
-    assert youden("run", "mine.yaml").code == 0
-    before = (tmp_path / "runs/mine/ranking.csv").read_bytes()
-    (tmp_path / "runs/mine/plan.parquet").unlink()
+def test_a_lost_plan_is_drawn_again_and_fit_does_not_do_without_it(youden: Youden, mine: Path) -> None:
+    before = (mine / "runs/mine/ranking.csv").read_bytes()
+    (mine / "runs/mine/plan.parquet").unlink()
     ended = youden("fit", "runs/mine")
     assert ended.code == 2
     assert "plan.parquet" in ended.err
     assert youden("run", "mine.yaml").code == 0
-    assert (tmp_path / "runs/mine/ranking.csv").read_bytes() == before
+    assert (mine / "runs/mine/ranking.csv").read_bytes() == before
 
 
 def test_a_holdout_that_is_gone_leaves_no_file_behind(youden: Youden, tmp_path: Path) -> None:
@@ -328,11 +316,8 @@ def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything
 
 
 def test_imports_write_over_neither_a_judged_run_nor_another_pool(
-    youden: Youden, peer_prediction: Path, tmp_path: Path
+    youden: Youden, peer_prediction: Path, mine: Path
 ) -> None:
-    write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv")
-    assert youden("run", "mine.yaml").code == 0
     opus = peer_prediction / "eval_results" / "opus_translation_results"
     ended = youden("import", "peer-prediction", str(opus), "--out", "runs/mine")
     assert ended.code == 2
@@ -351,15 +336,6 @@ def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: P
     ended = youden("run", "mine.yaml", "--out", out)
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[file]")
-
-
-def test_demo_is_the_bundled_pool_whatever_stands_around(youden: Youden, tmp_path: Path) -> None:
-    (tmp_path / "configs/runs").mkdir(parents=True)
-    (tmp_path / "configs/runs/field-notes.yaml").write_text("pool: nowhere", encoding="utf-8")
-    (tmp_path / "datasets/field-notes").mkdir(parents=True)
-    ended = youden("demo")
-    assert ended.code == 0, ended.err
-    assert "fact-flipper" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -442,21 +418,11 @@ def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Y
     assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(
-    ("folder", "figures"),
-    [
-        pytest.param(
-            "pubmed_200_config_results",
-            [(0.129, 0.466, 0.68), (0.242, 0.810, 0.72), (0.432, 1.430, 0.73)],
-            marks=pytest.mark.slow,
-        ),
-        ("peer_review_results_100", [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]),
-    ],
-)
-def test_the_papers_first_table_from_the_real_data(
-    youden: Youden, peer_prediction: Path, folder: str, figures: list[tuple[float, float, float]]
-) -> None:
-    assert youden("import", "peer-prediction", str(peer_prediction / "eval_results" / folder), "--out", "X").code == 0
+@pytest.mark.slow
+def test_the_papers_first_table_from_the_real_data(youden: Youden, peer_prediction: Path) -> None:
+    figures = [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]
+    source = str(peer_prediction / "eval_results" / "peer_review_results_100")
+    assert youden("import", "peer-prediction", source, "--out", "X").code == 0
     said = json.loads(youden("study", "links", "X", "--json", "--draws", "0").out)
     assert said["scores"] == "row"
     for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):

@@ -37,10 +37,6 @@ def loaded_by(code: str, *, of: tuple[str, ...] = HEAVY) -> set[str]:
 HELP = "import sys\nsys.argv = ['youden', '--help']\nfrom youden import cli\ntry:\n    cli.main()\nexcept SystemExit:\n    pass"
 
 
-def test_import_youden_loads_nothing_heavy() -> None:
-    assert loaded_by("import youden", of=(*HEAVY, "numpy")) == set()
-
-
 def test_help_of_every_command_loads_nothing_heavy() -> None:
     helps = [HELP, *(HELP.replace("'--help'", f"'{name}', '--help'") for name in COMMANDS)]
     assert loaded_by("\n".join(helps), of=(*HEAVY, "numpy", "pydantic", "rich")) == set()

@@ -307,8 +307,11 @@ def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_
     assert youden("fit", "runs/r").code == 0
 
 
-def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on(youden: Youden, here: Path) -> None:
-    assert youden("extend", "runs/r", "--calls", "30").code == 0
+def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on_and_a_cap_for_once_stays_in_none(
+    youden: Youden, here: Path
+) -> None:
+    assert youden("extend", "runs/r", "--calls", "30", "--max-cost", "0.5").code == 0
+    assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
     ended = youden("run", "r.yaml")
     assert (ended.code, "[run-grown]" in ended.err) == (2, True), ended.err
     assert "runs/r/config.yaml" in ended.err
@@ -351,11 +354,6 @@ def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
         assert server.n_requests == asked
     assert youden("extend", "runs/r", "--calls", "30").code == 0
-
-
-def test_a_cap_for_once_does_not_stay_in_the_runs_config(youden: Youden, here: Path) -> None:
-    assert youden("extend", "runs/r", "--calls", "30", "--max-cost", "0.5").code == 0
-    assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
 
 
 def test_a_step_that_finds_too_few_comparisons_says_so(youden: Youden, here: Path) -> None:

@@ -136,12 +136,12 @@ def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Pat
 
 def test_given_an_agent_items_are_drawn_with_the_probability_that_is_said(run: RunFolder, tmp_path: Path) -> None:
     drawn = np.zeros(J)
-    for seed in range(100):
+    for seed in range(60):
         table = choose_to_label(run, K * 3, tmp_path / f"{seed}.csv", seed=seed).table
         answers = json.loads(table.with_suffix(".json").read_text())["answers"]
         assert {one["probability"] for one in answers} == {3 / J}
         drawn += np.bincount([int(one["item"][1:]) for one in answers if one["agent"] == "a2"], minlength=J)
-    assert np.abs(drawn / 100 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 100)
+    assert np.abs(drawn / 60 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 60)
 
 
 def test_grades_keep_their_scale_and_two_labels_of_an_answer_count_once(run: RunFolder, tmp_path: Path) -> None:
@@ -251,7 +251,6 @@ def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
     assert youden("report", str(run.path)).code == 0
     assert said in run.file("report.html").read_text(encoding="utf-8")
     assert said in youden("report", str(run.path), "--format", "md").out
-    assert youden("report", str(run.path), "--format", "svg", "--chart", "quality", "--out", "q.svg").code == 0
     run.write_quality(replace(run.read_quality(), tables="of an earlier ranking"))
     assert said not in youden("report", str(run.path), "--format", "md").out
 

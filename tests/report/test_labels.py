@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from commands import Ended, Youden, write_config, write_pool
+from commands import Youden, write_config, write_pool
 from pools import make_pool
 from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
@@ -269,14 +269,6 @@ def test_parts_that_do_not_compare_bar_no_place(run: RunFolder, tmp_path: Path) 
     assert label.n_unexplained == 0
 
 
-def test_the_same_labels_say_the_same_again(run: RunFolder, tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    file = write(
-        tmp_path / "l.csv", [{"agent": a, "item": f"i{j}", "x": rng.random()} for a in AGENTS for j in range(10)]
-    )
-    assert held_against(run, file) == held_against(run, file)
-
-
 def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path) -> None:
     held_against(run, write(tmp_path / "l.csv", of_agents(range(8))))
     assert build_report(run).summary.labels is not None
@@ -311,14 +303,11 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def mine(youden: Youden, tmp_path: Path) -> Ended:
-    write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv")
-    write(tmp_path / "labels.csv", [{"agent": f"a{i}", "accuracy": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.5, 0.4))])
-    return youden("run", "mine.yaml")
+def labelled(mine: Path) -> None:
+    write(mine / "labels.csv", [{"agent": f"a{i}", "accuracy": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.5, 0.4))])
 
 
-@pytest.mark.usefixtures("mine")
+@pytest.mark.usefixtures("labelled")
 def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
     here = tmp_path / "runs" / "mine"
     before = files_of(here)
@@ -334,7 +323,7 @@ def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
     assert again == {name: content for name, content in before.items() if name != "report.html"}
 
 
-@pytest.mark.usefixtures("mine")
+@pytest.mark.usefixtures("labelled")
 def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, tmp_path: Path) -> None:
     shown = youden("fit", "runs/mine", "--labels", "labels.csv")
     assert "against labels.csv" in shown.out

@@ -81,9 +81,8 @@ def same(one: object, other: object, at: str = "") -> None:
     [
         *(
             pytest.param(how, marks=pytest.mark.slow)
-            for how in ("cyclic", "cyclic own rates", "cyclic twins", "held out")
+            for how in ("cyclic", "cyclic own rates", "cyclic twins", "dense", "held out")
         ),
-        "dense",
         "held out, pooled, own",
     ],
 )

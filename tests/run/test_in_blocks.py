@@ -192,13 +192,20 @@ def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
     return pool, replace(result, votes=votes, judge={"name": "jury", "judges": ["a", "b", "c"]})
 
 
-@pytest.mark.parametrize("grown", [extended, searched, of_a_jury])
-@pytest.mark.parametrize("target", ["items-like-these", "these-items"])
+@pytest.mark.parametrize(
+    ("grown", "target"),
+    [
+        (extended, "items-like-these"),
+        (extended, "these-items"),
+        (searched, "items-like-these"),
+        (of_a_jury, "items-and-judges"),
+        *(pytest.param(grown, "these-items", marks=pytest.mark.slow) for grown in (searched, of_a_jury)),
+    ],
+)
 def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: Callable[[int], tuple[Pool, Verdicts]], target: Target
 ) -> None:
     pool, result = grown(3)
-    target = "items-and-judges" if grown is of_a_jury and target == "items-like-these" else target
     expected = rank(result.plan, result, target=target).set_index("agent").sort_index()
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
     monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
@@ -211,10 +218,9 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     np.testing.assert_allclose(found[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_follow_ups_move_no_table_but_links_and_calls(seed: int) -> None:
-    pool, rng = make_pool(6, 9), np.random.default_rng(seed)
-    result = judged(pool, "cyclic", seed=seed, missing=0.1, soft=False, replicates=False)
+def test_follow_ups_move_no_table_but_links_and_calls() -> None:
+    pool, rng = make_pool(6, 9), np.random.default_rng(0)
+    result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
     item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
     more = Trials.paired(item, first, second).marked(FOLLOW_UP, first=0.0, second=0.0)
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
@@ -230,13 +236,12 @@ def test_follow_ups_move_no_table_but_links_and_calls(seed: int) -> None:
         pd.testing.assert_frame_equal(*rankings)
 
 
-@pytest.mark.parametrize("seed", range(2))
 def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_paid_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
-    pool, rng = make_pool(6, 9), np.random.default_rng(seed)
-    result = judged(pool, "cyclic", seed=seed, missing=0.1, soft=False, replicates=True)
+    pool, rng = make_pool(6, 9), np.random.default_rng(0)
+    result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=True)
     n = len(result)
     seconds, usd = (np.where(rng.random(n) < 0.5, 0.0, rng.random(n)) for _ in range(2))
     keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
@@ -443,15 +448,6 @@ def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_nee
         fit_run(run)
         assert [place.name for place in run.path.glob(".*")] == [living.name]
     assert not list(run.path.glob(".*"))
-
-
-def test_polars_opens_parts_as_one_table(parted: RunFolder) -> None:
-    polars = pytest.importorskip("polars")
-    for name in ("plan.parquet", "verdicts.parquet"):
-        table = polars.scan_parquet(f"{parted.file(name)}/*.parquet").select("item", "slot").collect()
-        whole = pd.read_parquet(parted.file(name))
-        assert table["item"].cast(str).to_list() == whole["item"].astype(str).tolist()
-        assert table["slot"].n_unique() == whole["slot"].nunique(dropna=False)
 
 
 def test_a_plan_becomes_a_file_again_where_it_shrinks(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

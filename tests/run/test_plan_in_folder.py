@@ -59,7 +59,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     [
         ["run", "default.yaml"],
         ["fit", "runs/default"],
-        ["report", "runs/default"],
         ["extend", "runs/default", "--calls=9"],
     ],
     ids=" ".join,
@@ -78,18 +77,19 @@ def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
     assert contents(folder.path) == before
 
 
-@pytest.mark.parametrize("run", ["default", "extended"])
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("run", "key", "value"),
     [
-        ("seed", 4),
-        ("calls", 60),
-        ("percent", 50.0),
-        ("design", "dense"),
-        ("holdout", 0.2),
-        ("independent", "twin"),
-        ("n_independent", 19),
-        ("options", {"pairs": "unordered"}),
+        ("default", "seed", 4),
+        ("extended", "seed", 4),
+        ("default", "calls", 60),
+        ("extended", "calls", 60),
+        ("default", "percent", 50.0),
+        ("default", "design", "dense"),
+        ("default", "holdout", 0.2),
+        ("default", "independent", "twin"),
+        ("extended", "n_independent", 19),
+        ("default", "options", {"pairs": "unordered"}),
     ],
 )
 def test_a_config_edited_to_mean_another_plan_is_refused_by_name(

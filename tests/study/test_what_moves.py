@@ -82,7 +82,7 @@ def test_without_repeats_luck_is_unknown_and_stands_with_the_items() -> None:
 def test_the_parts_of_an_ability_come_to_its_error() -> None:
     plan = make_plan(pool_of(3), calls=2000)
     gaps, said = [], []
-    for seed in range(40):
+    for seed in range(25):
         result = answers(plan, seed=seed, items=0.02, luck=0.02, rest=0.05)
         found, fitted = parts_of(result), TrialMean().fit(plan, result)
         assert found.luck is not None
@@ -147,9 +147,9 @@ def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
         judge_spread(found.ability_[None], found.covariance_, np.zeros(8), 0.0)
 
 
-def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(youden: Youden, tmp_path: Path) -> None:
-    assert youden("demo", "--out", "run").code == 0
-    shutil.copytree(tmp_path / "run", tmp_path / "again")
+def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(youden: Youden, mine: Path) -> None:
+    shutil.copytree(mine / "demo", mine / "run")
+    shutil.copytree(mine / "demo", mine / "again")
     said = youden("compare", "run", "again", "--target", "items-and-judges")
     assert said.code == 0
     assert "2 judges are worth 1.0 independent votes" in said.out
@@ -160,21 +160,19 @@ def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(you
 
 
 def test_a_run_says_what_moves_it_and_what_is_unknown_with_the_command_that_measures_it(
-    youden: Youden, tmp_path: Path
+    youden: Youden, mine: Path
 ) -> None:
-    assert youden("demo", "--out", "run").code == 0
-    said = youden("study", "variance", "run")
+    said = youden("study", "variance", "demo")
     assert said.code == 0
     assert "Mostly the items" in said.out
-    assert "youden calibrate run" in said.out
-    refused = youden("study", "aa", "run")
+    assert "youden calibrate demo" in said.out
+    refused = youden("study", "aa", "demo")
     assert refused.code == 2
     assert "[aa-repeats]" in refused.err
 
 
-def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: Youden, tmp_path: Path) -> None:
-    assert youden("demo", "--out", "run").code == 0
-    folder, page = RunFolder(tmp_path / "run"), tmp_path / "run" / "report.html"
+def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: Youden, mine: Path) -> None:
+    folder, page = RunFolder(mine / "demo"), mine / "demo" / "report.html"
     found = folder.read_moves()
     assert found == study_variance(folder)
     shown = page.read_text(encoding="utf-8")
@@ -184,26 +182,25 @@ def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: 
         assert part.name in html.unescape(shown)
     figure = json.loads(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL)[1])["moves"]
     assert len(figure["frame"]["value"]) == sum(part.of_ability is not None for part in found.parts)
-    assert found.sentence in youden("report", "run", "--format", "md").out.replace("\\", "")
-    shutil.copytree(tmp_path / "run", tmp_path / "again")
-    assert "the judge: another one of the kind. To measure it: youden rejudge run" in html.unescape(shown)
-    assert youden("study", "variance", "run", "again").code == 0
-    assert youden("report", "run").code == 0
+    assert found.sentence in youden("report", "demo", "--format", "md").out.replace("\\", "")
+    shutil.copytree(mine / "demo", mine / "again")
+    assert "the judge: another one of the kind. To measure it: youden rejudge demo" in html.unescape(shown)
+    assert youden("study", "variance", "demo", "again").code == 0
+    assert youden("report", "demo").code == 0
     assert "the judge: another one of the kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
 
 
 def test_a_fit_of_very_many_comparisons_leaves_to_a_command_what_moves_them(
-    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    youden: Youden, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert youden("demo", "--out", "run").code == 0
     monkeypatch.setattr(what_moves, "MOST_NUMBERS", 10)
-    assert youden("fit", "run").code == 0
-    assert not (tmp_path / "run" / "moves.json").exists(), "that of the fit before is not this one's"
-    assert youden("report", "run").code == 0
-    page = tmp_path / "run" / "report.html"
-    assert "youden study variance run" in page.read_text(encoding="utf-8")
-    assert youden("study", "variance", "run").code == 0
-    assert youden("report", "run").code == 0
+    assert youden("fit", "demo").code == 0
+    assert not (mine / "demo" / "moves.json").exists(), "that of the fit before is not this one's"
+    assert youden("report", "demo").code == 0
+    page = mine / "demo" / "report.html"
+    assert "youden study variance demo" in page.read_text(encoding="utf-8")
+    assert youden("study", "variance", "demo").code == 0
+    assert youden("report", "demo").code == 0
     assert "Mostly the items" in page.read_text(encoding="utf-8")
 
 
