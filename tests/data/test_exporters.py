@@ -47,21 +47,19 @@ def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
     assert caught.value.slug == "export-format"
 
 
-def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, field_notes: Path, tmp_path: Path) -> None:
-    write_config(tmp_path / "c.yaml", pool=str(field_notes), calls=300, n_independent=30, out="run")
-    assert youden("run", "c.yaml").code == 0
-    assert youden("export", "run", "all.duckdb").code == 0
-    with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM trials WHERE arm = 'independent'").fetchone() == (30,)
+def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, field_notes: Path, mine: Path) -> None:
+    assert youden("export", "demo", "all.duckdb").code == 0
+    with duckdb.connect(str(mine / "all.duckdb"), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM trials WHERE arm = 'paired'").fetchone() > (0,)
         assert connection.execute("SELECT count(*) FROM ranking").fetchone() == (12,)
         (n_trials,) = connection.execute("SELECT count(*) FROM trials").fetchone() or (0,)
-    ended = youden("export", "run", "all.csv")
+    ended = youden("export", "demo", "all.csv")
     assert ended.out.split() == ["all-ranking.csv", "all-items.csv", "all-trials.csv"]
-    assert len(pd.read_csv(tmp_path / "all-trials.csv")) == n_trials
-    assert youden("export", "run", "all.parquet").code == 0
-    assert set(pd.read_parquet(tmp_path / "all-trials.parquet")["arm"]) == {"paired", "independent"}
+    assert len(pd.read_csv(mine / "all-trials.csv")) == n_trials
+    assert youden("export", "demo", "all.parquet").code == 0
+    assert set(pd.read_parquet(mine / "all-trials.parquet")["arm"]) == {"paired", "independent"}
     assert youden("export", str(field_notes), "pool.jsonl").code == 0
-    assert len(pd.read_json(tmp_path / "pool.jsonl", lines=True)) == 384
+    assert len(pd.read_json(mine / "pool.jsonl", lines=True)) == 384
 
 
 def test_a_folder_that_is_neither_is_an_error(youden: Youden, tmp_path: Path) -> None:

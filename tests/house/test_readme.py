@@ -7,11 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import book
 from commands import Youden
-from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.judging.config.judge_files import load_judge_config
@@ -88,10 +86,8 @@ def test_the_config_example_is_a_config(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
-    place = tmp_path_factory.mktemp("runs") / "demo"
-    assert CliRunner().invoke(cli.youden, ["demo", "--out", str(place)]).exit_code == 0
-    return build_report(RunFolder(place))
+def demo(mine_once: Path) -> ReportData:
+    return build_report(RunFolder(mine_once / "demo"))
 
 
 @pytest.mark.parametrize("picture", PICTURES)

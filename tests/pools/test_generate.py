@@ -206,8 +206,8 @@ def words_for(model: str, *, out: str = "made") -> list[str]:
     return ["generate", str(PAPER), "items.jsonl", "--out", out, "--model-map", f"*={model}"]
 
 
-def expected_calls(file: AgentsFile) -> int:
-    return N_ITEMS * sum((agent.model is not None) + (agent.reading is not None) for agent in file.agents)
+def expected_calls(file: AgentsFile, *, n_items: int = N_ITEMS) -> int:
+    return n_items * sum((agent.model is not None) + (agent.reading is not None) for agent in file.agents)
 
 
 @pytest.mark.long
@@ -260,11 +260,13 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
 
 
 def test_the_cap_is_held_and_the_same_command_goes_on(youden: Youden, here: Path, server: WireServer) -> None:
+    items = (here / "items.jsonl").read_text(encoding="utf-8").splitlines()[:6]
+    write(here / "items.jsonl", "\n".join(items) + "\n")
     refused = youden(*words_for("paid.yaml"))
     assert refused.code == 2
     assert "[max-cost-needed]" in refused.err
     assert server.n_requests == 0
-    n_calls = expected_calls(load_agents(PAPER))
+    n_calls = expected_calls(load_agents(PAPER), n_items=6)
     usd = 100 * 100 / 1e6 + 50 * 1000 / 1e6
     short = youden(*words_for("paid.yaml"), "--max-cost", "5")
     assert short.code == 1

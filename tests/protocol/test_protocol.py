@@ -67,7 +67,7 @@ def touching(plan: Plan, *, own: bool) -> np.ndarray:
 def test_no_training_score_moves_when_every_held_out_verdict_does(
     design: str, arm: str, rule: SplitRule, kind: ScoreKind
 ) -> None:
-    for seed in range(4):
+    for seed in range(2):
         plan = plan_for(design, arm, rule=rule, seed=seed)
         rng = np.random.default_rng(seed)
         answer = rng.random(len(plan))
@@ -81,10 +81,11 @@ def test_no_training_score_moves_when_every_held_out_verdict_does(
         assert same(before, train_scores(tally(lost), plan.split, kind=kind)), seed
 
 
-@pytest.mark.parametrize(("design", "arm", "rule", "kind"), CASES)
-def test_the_test_of_tests_can_fail(design: str, arm: str, rule: SplitRule, kind: ScoreKind) -> None:
+@pytest.mark.parametrize("design", DESIGN_NAMES)
+@pytest.mark.parametrize(("rule", "kind"), [("shared", "symmetric"), ("own", "row")])
+def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKind) -> None:
     """Changing any one training verdict of the paired arm does move a training score."""
-    plan = plan_for(design, arm, rule=rule)
+    plan = plan_for(design, "pooled", rule=rule)
     answer = np.random.default_rng(1).random(len(plan))
     row = np.flatnonzero(~touching(plan, own=rule == "own") & (plan.arm == PAIRED))[0]
     changed = answer.copy()
