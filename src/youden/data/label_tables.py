@@ -20,7 +20,7 @@ from youden.data.importers.loose_table import table_rows
 from youden.data.importers.spreadsheets import excel_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
-from youden.nouns.pool import Floats, freeze
+from youden.nouns.pool import Floats, ReadOnly
 
 _NOUNS = ("agent", "item", "alias")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
@@ -30,7 +30,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 @dataclass(frozen=True, eq=False)
-class LabelTable:
+class LabelTable(ReadOnly):
     """One row an agent, or an agent on an item.
 
     agents: str[N]; items: str[N], None where labels are of agents alone; names: str[L], one a label; value: float[N, L], NaN
@@ -47,9 +47,6 @@ class LabelTable:
     left_out: tuple[str, ...]
     aliases: tuple[str | None, ...]
     called: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        freeze([self.value])
 
 
 def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:

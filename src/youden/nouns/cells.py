@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(ReadOnly):
     """Every two agents; float[K, K] each, NaN on the diagonal and where there is nothing to say.
 
     agreement: mean of TPR over items, less the pair's own FPR where it has one; the first-read agent by row.
@@ -37,25 +37,19 @@ class Pairs:
     partners_seen: float | None
     own_rates: bool
 
-    def __post_init__(self) -> None:
-        freeze([self.agreement, self.mean, self.error, self.n, self.above, self.ability])
-
 
 _AT_ONCE = 2**20
 """Cells of a block of items, which stays in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
-class CellIndex:
+class CellIndex(ReadOnly):
     """Cells by their positions, each once, by item and then by agent. agent, item: int32[N]."""
 
     agent: Ids
     item: Ids
     n_agents: int
     n_items: int
-
-    def __post_init__(self) -> None:
-        freeze([self.agent, self.item])
 
     @classmethod
     def of(cls, seen: Bools) -> CellIndex:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from youden.nouns.finding import Finding
 from youden.nouns.planning import Plan
-from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, Pool, freeze
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, Pool, ReadOnly
 
 AnswerKind = Literal["yes or no", "graded", "lexical"]
 """Of what kind a judge's answers are: 0 or 1, anything between, or a similarity of words."""
@@ -95,7 +95,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Verdicts:
+class Verdicts(ReadOnly):
     """One row a trial of `plan`, in its order.
 
     answer: float[N] in [0, 1], 1 for 'same source'; soft where the judge gives a probability or a grade; NaN is missing.
@@ -130,10 +130,6 @@ class Verdicts:
         said = self.answer[~np.isnan(self.answer)]
         yes = f", {said.mean():.0%} said to be of one source" if len(said) else ""
         return f"Verdicts({len(said):,} of {len(self.answer):,} answered by {self.judge.get('name', 'a judge')}{yes})"
-
-    def __post_init__(self) -> None:
-        freeze([self.answer, self.hard, self.missing, self.key, self.tokens_in, self.tokens_out])
-        freeze([self.usd, self.seconds, self.served, self.votes])
 
     def __len__(self) -> int:
         return len(self.answer)

@@ -17,7 +17,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Codes, Ids, Json, freeze
+from youden.nouns.pool import Bools, Codes, Ids, Json, ReadOnly
 from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
 from youden.run_keys import SplitRule
 
@@ -25,7 +25,7 @@ ExtensionKind = Literal["agents", "items", "repeats", "calls"]
 
 
 @dataclass(frozen=True, eq=False)
-class Rounds:
+class Rounds(ReadOnly):
     """The rounds of an adaptive plan so far, and whose turn each was.
 
     n_paired: the paired calls that all rounds may spend together, None for as many as there are. starts: first slot of each
@@ -35,9 +35,6 @@ class Rounds:
     n_paired: int | None
     starts: tuple[int, ...]
     active: Bools
-
-    def __post_init__(self) -> None:
-        freeze([self.active])
 
     @classmethod
     def first(cls, n_agents: int, *, n_paired: int | None) -> Rounds:
@@ -118,7 +115,7 @@ IndependentRule = Literal["twin", "pooled"]
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Split(ReadOnly):
     """Which cells may be learned from, drawn before anything is planned or scored.
 
     train, holdout: bool[K, J], disjoint; a cell without a response is in neither.
@@ -130,9 +127,6 @@ class Split:
     rule: SplitRule
     fraction: float
     seed: int
-
-    def __post_init__(self) -> None:
-        freeze([self.train, self.holdout])
 
     @property
     def n_holdout(self) -> int:

@@ -39,6 +39,13 @@ def freeze(arrays: Iterable[NDArray[np.generic] | None]) -> None:
             array.setflags(write=False)
 
 
+class ReadOnly:
+    """A dataclass whose arrays nobody can write to: each is frozen once the object is made."""
+
+    def __post_init__(self) -> None:
+        freeze(value for value in vars(self).values() if isinstance(value, np.ndarray))
+
+
 def or_none(value: float) -> float | None:
     """NaN as None, which JSON has a word for."""
     return None if np.isnan(value) else float(value)
@@ -205,7 +212,7 @@ class Item:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class Pool(ReadOnly):
     """Responses of K agents to J items.
 
     texts: object[K, J], each a `str` (may be empty: an empty text is a response) or None where there is no response. Of a large
@@ -219,9 +226,6 @@ class Pool:
     texts: Objects
     name: str = "pool"
     further: Objects | None = None
-
-    def __post_init__(self) -> None:
-        freeze(texts for texts in (self.texts, self.further) if in_file(texts) is None)
 
     def __repr__(self) -> str:
         repeats = f", up to {self.repeats} responses each" if self.repeats > 1 else ""

@@ -14,7 +14,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.planning import IndependentRule
-from youden.nouns.pool import Floats, Ids, Json, freeze
+from youden.nouns.pool import Floats, Ids, Json, ReadOnly, freeze
 from youden.run_keys import Target
 
 ScoreKind = Literal["row", "symmetric"]
@@ -28,7 +28,7 @@ ABOUT: dict[Target, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class IndependentRates:
+class IndependentRates(ReadOnly):
     """The independent arm apart: one row a (item, first, second, other_item).
 
     item, first, second, other_item: int32[M]; total: float[M], the sum of answers; n: int32[M], how many answered.
@@ -41,12 +41,9 @@ class IndependentRates:
     total: Floats
     n: Ids
 
-    def __post_init__(self) -> None:
-        freeze([self.item, self.first, self.second, self.other_item, self.total, self.n])
-
 
 @dataclass(frozen=True, eq=False)
-class Rates:
+class Rates(ReadOnly):
     """True- and false-positive rates of ordered pairs on items, sparse: one row a pair that was asked.
 
     item, first, second: int32[M].
@@ -71,10 +68,6 @@ class Rates:
     item_ids: tuple[str, ...]
     detail: IndependentRates | None = None
 
-    def __post_init__(self) -> None:
-        freeze([self.item, self.first, self.second, self.tpr, self.fpr])
-        freeze([self.n_paired, self.n_independent, self.n_missing])
-
     def __len__(self) -> int:
         return len(self.item)
 
@@ -88,7 +81,7 @@ class Rates:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(ReadOnly):
     """Scores of agents on items.
 
     value: float[K, J] in [−1, 1]; NaN is unseen (or kept out by the split).
@@ -102,9 +95,6 @@ class Scores:
     kind: ScoreKind
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        freeze([self.value, self.weight])
 
     @classmethod
     def of_cells(
@@ -147,7 +137,7 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class CurlCurve:
+class CurlCurve(ReadOnly):
     """Share of rectangles with |Δ| at most x, on one link.
 
     x: float[n] in the link's unit; share: float[n]; error: float[n], standard errors, 0 where all rectangles were taken; sd: of
@@ -159,9 +149,6 @@ class CurlCurve:
     share: Floats
     error: Floats
     sd: float
-
-    def __post_init__(self) -> None:
-        freeze([self.x, self.share, self.error])
 
 
 class Part(NamedTuple):

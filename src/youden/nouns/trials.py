@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 
 PAIRED = 0
 INDEPENDENT = 1
@@ -25,7 +25,7 @@ def _left_out() -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Trials:
+class Trials(ReadOnly):
     """Comparisons as columns: what is compared, then what for (int32[N]; arm and role int8[N], weights float[N]).
 
     item: the item of the first text, and of both in the paired arm.
@@ -61,7 +61,7 @@ class Trials:
             role = np.where(self.arm == PAIRED, PLAN, POOLED).astype(np.int8)
             weights = dict.fromkeys(("weight_first", "weight_second"), np.ones(n))
             self.__dict__.update(role=role, step=np.zeros(n, dtype=np.int32), **weights)
-        freeze(self.columns().values())
+        super().__post_init__()
 
     def __len__(self) -> int:
         return len(self.item)

@@ -10,7 +10,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Agent, Plan, Pool, Split, Trials
-from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 from youden.nouns.trials import ASKED
 from youden.protocol.independent import characters, pooled
 from youden.streams import own_stream, stream
@@ -52,7 +52,7 @@ _CLONE = (Step("reorder"), Step("bullets"))
 
 
 @dataclass(frozen=True, eq=False)
-class KnownTruth:
+class KnownTruth(ReadOnly):
     """A calibration's trials.
 
     plan: all of them; pool: the run's, with two planted agents after its own where they are asked about.
@@ -66,9 +66,6 @@ class KnownTruth:
     of: Ids
     in_run: Bools
     most: int
-
-    def __post_init__(self) -> None:
-        freeze([self.kind, self.of, self.in_run])
 
     def rows(self, *kinds: Kind) -> Positions:
         """Positions of the trials of these kinds, ascending."""

@@ -15,14 +15,14 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.additive.trial_fit import Blocks, PairBlock
 from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks, effects_of_pairs
 from youden.stats.base.estimator import check_trials
 
 
 @dataclass(frozen=True, eq=False)
-class PairMeans:
+class PairMeans(ReadOnly):
     """Every two agents, symmetric, float[K, K] each.
 
     mean: of their answers, NaN where they never met, and on the diagonal; error: its standard error; n: answers behind it.
@@ -31,9 +31,6 @@ class PairMeans:
     mean: Floats
     error: Floats
     n: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.mean, self.error, self.n])
 
     @property
     def met(self) -> Bools:
@@ -182,7 +179,7 @@ _MAD_OF_LINKS = 0.6745
 
 
 @dataclass(frozen=True, eq=False)
-class Linked:
+class Linked(ReadOnly):
     """Which pairs are linked, and why.
 
     effect: float[K], a_i; residual: float[K, K], NaN where two never met; needed: float[K, K], the residual it takes; agreement:
@@ -197,9 +194,6 @@ class Linked:
     suspected: Bools
     linked: Bools
     cluster: Ids
-
-    def __post_init__(self) -> None:
-        freeze([self.effect, self.residual, self.needed, self.suspected, self.linked, self.cluster])
 
     @property
     def clusters(self) -> tuple[tuple[int, ...], ...]:
@@ -254,7 +248,7 @@ def _components(linked: Bools) -> Ids:
 
 
 @dataclass(frozen=True, eq=False)
-class Partners:
+class Partners(ReadOnly):
     """weight: float[K, K] ≥ 0, how much agent k (column) counts where agent i (row) is scored, 0 on the diagonal.
 
     importance: float[K], how much k counts in general.
@@ -262,9 +256,6 @@ class Partners:
 
     weight: Floats
     importance: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.weight, self.importance])
 
 
 def all_partners(n_agents: int) -> Partners:
@@ -309,7 +300,7 @@ def panel(trusted: Bools) -> Partners:
 
 
 @dataclass(frozen=True, eq=False)
-class Reweighted:
+class Reweighted(ReadOnly):
     """ability: float[K], on the scale of a mean over K − 1 partners, NaN for whom nobody that counts has scored.
 
     effect: float[K], the a_i behind it; covariance: over items, of the θ_i − θ̄.
@@ -318,9 +309,6 @@ class Reweighted:
     ability: Floats
     effect: Floats
     covariance: CentredCovariance
-
-    def __post_init__(self) -> None:
-        freeze([self.ability, self.effect])
 
 
 def reweighted(blocks: Blocks, of: PairTotals, partners: Partners) -> Reweighted:

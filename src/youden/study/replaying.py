@@ -11,7 +11,7 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Rates, ScoreKind, Verdicts
-from youden.nouns.pool import Floats, freeze
+from youden.nouns.pool import Floats, ReadOnly
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import own_stream
@@ -21,7 +21,7 @@ DENSE_ENOUGH = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class World(ReadOnly):
     """What a judge would answer.
 
     paired, independent: float[J, K, K], the mean answer to the ordered pair (first, second) on the item of the first text, by
@@ -35,9 +35,6 @@ class World:
     rates: Rates
     groups: dict[str, str | None]
     words: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        freeze([self.paired, self.independent])
 
     @property
     def n_dense_calls(self) -> int:

@@ -21,7 +21,7 @@ import regex
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError
-from youden.nouns.pool import Floats, Ids, Objects, freeze, in_file
+from youden.nouns.pool import Floats, Ids, Objects, ReadOnly, in_file
 
 CLOSEST = 3
 """How many synonyms a word is given at most."""
@@ -115,7 +115,7 @@ def _folded(text: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Segmented:
+class Segmented(ReadOnly):
     """Many texts as numbers: text r is the words `ids[start[r]:start[r + 1]]`, in order.
 
     ids: int32[T] in [0, n_words), equal where the words are; start: int64[R + 1].
@@ -124,9 +124,6 @@ class Segmented:
     ids: Ids
     start: NDArray[np.int64]
     n_words: int
-
-    def __post_init__(self) -> None:
-        freeze([self.ids, self.start])
 
     def __len__(self) -> int:
         return len(self.start) - 1

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from youden.data.atomic import replacing
 from youden.errors import InputError, RunFolderError
 from youden.nouns import Agent, Target
-from youden.nouns.pool import Floats, freeze, or_none
+from youden.nouns.pool import Floats, ReadOnly, or_none
 from youden.text.yaml_text import misfit
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
 
 
 @dataclass(frozen=True, eq=False)
-class PoolSummary:
+class PoolSummary(ReadOnly):
     """A pool without its texts.
 
     digest: the pool's; None where the run was imported without texts. source: where the pool came from, as given.
@@ -132,9 +132,6 @@ class PoolSummary:
     n_missing: int | None
     mean_length: Floats | None
     notes: tuple[str, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        freeze([self.mean_length])
 
     @property
     def agent_ids(self) -> tuple[str, ...]:

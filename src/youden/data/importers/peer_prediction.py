@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from youden.data.importers.foreign_files import wrong
 from youden.nouns import Agent, Item, Pool, Rates
-from youden.nouns.pool import Floats, Ids, freeze
+from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.text.printable import acts
 from youden.text.yaml_text import misfit
 
@@ -239,7 +239,7 @@ DIFFERENCE_ONLY = (
 
 
 @dataclass(frozen=True, eq=False)
-class ImportedResults:
+class ImportedResults(ReadOnly):
     """What a results folder holds.
 
     rates: D of ordered pairs, decomposed (see the module); n_paired = n_independent = 1 a pair, n_missing 0, detail None.
@@ -254,9 +254,6 @@ class ImportedResults:
     n_failed: Ids
     n_expected: int
     notes: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        freeze([self.n_failed])
 
 
 def import_agents(path: str | PathLike[str]) -> Pool:

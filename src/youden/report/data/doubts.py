@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from youden.nouns.finding import Fact, Finding
-from youden.nouns.pool import Bools, Floats, freeze
+from youden.nouns.pool import Bools, Floats, ReadOnly
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import binned, edges
 from youden.report.data.ranking_tables import fixed
@@ -160,7 +160,7 @@ class BeyondPair:
 
 
 @dataclass(frozen=True, eq=False)
-class PairGrid:
+class PairGrid(ReadOnly):
     """float[n, n] each, agents best first, by `agents_per_row`; NaN where two never met.
 
     agreement: of pairs, both orders, items' own means taken off; residual: less a_i + a_k; linked: bool[n, n], a tile with a
@@ -174,9 +174,6 @@ class PairGrid:
     agents_per_row: int
     clusters: tuple[tuple[str, ...], ...]
     beyond: tuple[BeyondPair, ...]
-
-    def __post_init__(self) -> None:
-        freeze([self.agreement, self.residual, self.linked])
 
 
 def pair_grid(

@@ -13,7 +13,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import betaincinv
 
-from youden.nouns.pool import Floats, Positions, freeze
+from youden.nouns.pool import Floats, Positions, ReadOnly
 from youden.report.data.evidence import Evidence
 from youden.stats.trials.false_positives import YesCounts
 from youden.streams import own_stream
@@ -23,19 +23,16 @@ MAX_TILES = 12_000
 
 
 @dataclass(frozen=True, eq=False)
-class AgentTiles:
+class AgentTiles(ReadOnly):
     """The agent × agent matrix in one order, as it is drawn. value: float[n, n], NaN where never asked; names: at the edges."""
 
     value: Floats
     names: tuple[str, ...]
     agents_per_tile: int
 
-    def __post_init__(self) -> None:
-        freeze([self.value])
-
 
 @dataclass(frozen=True, eq=False)
-class AgentGrid:
+class AgentGrid(ReadOnly):
     """How often the judge saw two agents' responses to one item as one source, less the false-positive rate.
 
     value: float[K, K] in [−1, 1], mean of D over items, first-read agent by row; NaN where never asked.
@@ -47,9 +44,6 @@ class AgentGrid:
     by_rank: Positions
     by_cluster: Positions
 
-    def __post_init__(self) -> None:
-        freeze([self.value, self.by_rank, self.by_cluster])
-
     def tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> AgentTiles:
         """In this order of agents, at most about `max_tiles` tiles: means over blocks where there are more agents."""
         per_tile = -(-len(order) // math.isqrt(max_tiles))
@@ -59,7 +53,7 @@ class AgentGrid:
 
 
 @dataclass(frozen=True, eq=False)
-class CellGrid:
+class CellGrid(ReadOnly):
     """Scores and residuals of agents on items, agents best first, items easiest first.
 
     score, residual: float[rows, columns], means over `agents_per_row` × `items_per_column` cells; NaN where none was seen.
@@ -72,9 +66,6 @@ class CellGrid:
     columns: tuple[str, ...]
     agents_per_row: int
     items_per_column: int
-
-    def __post_init__(self) -> None:
-        freeze([self.score, self.residual])
 
     @property
     def is_binned(self) -> bool:
@@ -216,15 +207,12 @@ class FalseAlarm:
 
 
 @dataclass(frozen=True, eq=False)
-class HoldoutPoints:
+class HoldoutPoints(ReadOnly):
     """Held-out cells as predicted and as observed, float[n] each; n_cells: how many there are, of which n are drawn."""
 
     predicted: Floats
     observed: Floats
     n_cells: int
-
-    def __post_init__(self) -> None:
-        freeze([self.predicted, self.observed])
 
 
 def false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:

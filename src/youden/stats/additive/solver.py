@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats, Ids, freeze
+from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.additive.bounds import fit_box, fit_censored
 from youden.stats.additive.elimination import Equations, Found, equate, fit_plain, largest
 from youden.stats.additive.observed_cells import Cells, agent_components, check_cells, check_range, disconnected
@@ -32,7 +32,7 @@ _LARGEST_SUM = 1e307
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(ReadOnly):
     """What the solver found, and whether it means something.
 
     ability: float[K], difficulty: float[J], in the scores' unit; NaN for an agent or item without a cell. Difficulties of
@@ -57,9 +57,6 @@ class Solution:
     method: Literal["cholesky", "conjugate gradients"]
     n_iterations: int
     n_rounds: int
-
-    def __post_init__(self) -> None:
-        freeze([self.ability, self.difficulty, self.component])
 
 
 def solve_additive(

@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Positions, freeze
+from youden.nouns.pool import Bools, Floats, Positions, ReadOnly
 from youden.stats.base.estimator import check_level
 
 _RIDGE = 1e-10
@@ -54,7 +54,7 @@ _AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class CentredCovariance:
+class CentredCovariance(ReadOnly):
     """covariance: float[K, K], of the θ_i − θ̄, θ̄ the mean over agents that have one, NaN for others; freedom: float[K].
 
     The variance of a difference θ_i − θ_k is C_ii + C_kk − 2C_ik. freedom: of Student's t, NaN without a covariance.
@@ -62,9 +62,6 @@ class CentredCovariance:
 
     covariance: Floats
     freedom: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.covariance, self.freedom])
 
     @property
     def error(self) -> Floats:

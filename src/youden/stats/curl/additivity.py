@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from youden.errors import StatisticsError
 from youden.nouns import Scores
 from youden.nouns.cells import CellIndex
-from youden.nouns.pool import Floats, freeze
+from youden.nouns.pool import Floats, ReadOnly
 from youden.stats.additive.clipped_linear import explained
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.clusters import NOTHING
@@ -18,7 +18,7 @@ from youden.stats.base.estimator import observed_scores
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualMap:
+class ResidualMap(ReadOnly):
     """What least squares of score ≈ ability − difficulty leaves.
 
     residual: float[K, J], NaN where unseen. agent_rms: float[K], item_rms: float[J], root mean squares over what was seen, NaN
@@ -30,12 +30,9 @@ class ResidualMap:
     item_rms: Floats
     r2: float
 
-    def __post_init__(self) -> None:
-        freeze([self.residual, self.agent_rms, self.item_rms])
-
 
 @dataclass(frozen=True, eq=False)
-class RankOneTest:
+class RankOneTest(ReadOnly):
     """Whether the residuals follow one pattern u_i·v_j more than noise would.
 
     share: of the residual sum of squares, the leading singular value's; expected: its mean over flips; p_value: in (0, 1].
@@ -48,9 +45,6 @@ class RankOneTest:
     n_draws: int
     agent: Floats
     item: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.agent, self.item])
 
 
 def residual_map(scores: Scores | ArrayLike) -> ResidualMap:

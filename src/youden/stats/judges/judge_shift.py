@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import NOTHING
 from youden.stats.base.estimator import check_level
 from youden.stats.judges.curved_relation import curved_relation
@@ -29,7 +29,7 @@ LEAST_TRIALS_AN_AGENT = 4
 
 
 @dataclass(frozen=True, eq=False)
-class JudgeShift:
+class JudgeShift(ReadOnly):
     """The other judge against the one, on paired trials.
 
     one: float[K], the one's agent effects a (y ≈ a_i + a_k) over all it answered; other: float[K], the other's e, had it answered
@@ -65,11 +65,6 @@ class JudgeShift:
     level: float
     reliability: float
     other_reliability: float
-
-    def __post_init__(self) -> None:
-        freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
-        freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score])
-        freeze([self.information, self.variance, self.plain_score, self.plain_information, self.n_of, self.hidden])
 
     @property
     def known(self) -> Bools:

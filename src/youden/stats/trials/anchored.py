@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from youden.nouns.pool import Floats, Ids, freeze
+from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.additive.trial_fit import Blocks, by_level
 from youden.stats.base.estimator import check_trials
 
@@ -26,7 +26,7 @@ _PRIOR_SLOTS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class Scale(ReadOnly):
     """What anchors' trials tell: y ≈ centre + effect_i + effect_k + level_j.
 
     centre_variance: against all answers on these items; noise: variance of an answer beyond all this; cell_variance: the part
@@ -49,9 +49,6 @@ class Scale:
     residual: Floats
     share: Floats
 
-    def __post_init__(self) -> None:
-        freeze([self.effect, self.effect_variance, self.level, self.level_variance, self.residual, self.share])
-
 
 class AddedBlock(NamedTuple):
     """Answers outside complete slots on some items, one row a trial and agent it counts for: item, numbered from 0, agent,
@@ -70,7 +67,7 @@ AddedBlocks = Callable[[], Iterable[AddedBlock]]
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class Placed(ReadOnly):
     """effect: float[M], on the anchors' scale; variance: float[M], linking error included; linking: float[M], that part alone.
 
     n_trials, n_slots: int32[M]; partners: float[M, K0], shares of the anchors in an agent's trials. NaN where an agent has no
@@ -83,9 +80,6 @@ class Placed:
     n_trials: Ids
     n_slots: Ids
     partners: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.effect, self.variance, self.linking, self.n_trials, self.n_slots, self.partners])
 
 
 class _OnItems(Protocol):
@@ -276,7 +270,7 @@ def placed_by_item(
 
 
 @dataclass(frozen=True, eq=False)
-class Drift:
+class Drift(ReadOnly):
     """change: float[K0], of each anchor's effect, new answers less what the scale says; variance: float[K0]; NaN where no new
     trial tells. level, level_variance: of all answers together, from level_slots slots; NaN where fewer than 2 tell.
     """
@@ -286,9 +280,6 @@ class Drift:
     level: float
     level_variance: float
     level_slots: int
-
-    def __post_init__(self) -> None:
-        freeze([self.change, self.variance])
 
 
 def drift_in_slots(blocks: Blocks, *, scale: Scale) -> Drift | None:

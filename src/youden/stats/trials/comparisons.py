@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import CentredCovariance, same_value
 from youden.stats.base.estimator import check_level
 from youden.stats.base.metrics import RankRange
@@ -29,7 +29,7 @@ def holm(p_values: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Differences:
+class Differences(ReadOnly):
     """Every two agents, row less column: float[K, K] each, NaN on the diagonal and where nothing says how they compare.
 
     value: θ_i − θ_k; error: its standard error, covariances included; freedom: of Student's t; half_width: of its interval at
@@ -43,9 +43,6 @@ class Differences:
     half_width: Floats
     above: Bools
     level: float
-
-    def __post_init__(self) -> None:
-        freeze([self.value, self.error, self.freedom, self.half_width, self.above])
 
     def among(self, agents: Positions) -> Differences:
         """Of some agents alone, int[n], in this order."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.estimator import check_level, check_trials
 
 
@@ -86,7 +86,7 @@ _FARTHEST = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class OwnRates:
+class OwnRates(ReadOnly):
     """rate, error: float[K], each agent's false-positive rate and its standard error; pooled: the mean answer of all trials.
 
     Where trials are fewer than `LEAST` an agent, or rates differ by chance alone, rate is `pooled` for everybody, and error 0.
@@ -95,9 +95,6 @@ class OwnRates:
     rate: Floats
     error: Floats
     pooled: float
-
-    def __post_init__(self) -> None:
-        freeze([self.rate, self.error])
 
     @property
     def covariance(self) -> Floats:

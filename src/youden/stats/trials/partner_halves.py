@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, freeze
+from youden.nouns.pool import Bools, Floats, ReadOnly
 from youden.stats.base.clusters import effects_of_pairs
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.trials.comparisons import tied_places
@@ -16,7 +16,7 @@ FEWEST_AGENTS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class PartnerHalves:
+class PartnerHalves(ReadOnly):
     """Over `n_splits` random halves of the agents taken as partners.
 
     correlation: mean Spearman correlation of the two rankings of all agents; it also holds what few answers leave to chance.
@@ -26,9 +26,6 @@ class PartnerHalves:
     correlation: float
     moved: Floats
     n_splits: int
-
-    def __post_init__(self) -> None:
-        freeze([self.moved])
 
 
 def partner_halves(total: Floats, times: Floats, *, rng: np.random.Generator, n_splits: int = 20) -> PartnerHalves:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.nouns.pool import Floats, Ids, freeze
+from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.additive.trial_fit import PairBlock, by_cell
 from youden.stats.base.estimator import check_level, check_trials
 from youden.stats.trials.trial_errors import nothing_known, trial_means
 
 
 @dataclass(frozen=True, eq=False)
-class TrialMeanResult:
+class TrialMeanResult(ReadOnly):
     """Mean answers of agents and their intervals.
 
     mean: float[K], NaN without a trial. error: float[K], the standard error of the distance from the average agent; freedom:
@@ -34,9 +34,6 @@ class TrialMeanResult:
     n_slots: Ids
     level: float
     method: str
-
-    def __post_init__(self) -> None:
-        freeze([self.mean, self.error, self.freedom, self.low, self.high, self.n_trials, self.n_slots])
 
 
 def trial_mean(

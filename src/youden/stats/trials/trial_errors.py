@@ -18,7 +18,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import Target
-from youden.nouns.pool import Floats, Ids, Positions, freeze
+from youden.nouns.pool import Floats, Ids, Positions, ReadOnly
 from youden.stats.additive.trial_fit import Blocks, ItemMoves, PairBlock, by_cell, by_level
 from youden.stats.base.clusters import NOTHING, PRIOR_CLUSTERS, CentredCovariance, covariance_of_blocks
 from youden.stats.base.estimator import check_trials
@@ -27,7 +27,7 @@ _PRIOR_ITEMS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class ItemContributions:
+class ItemContributions(ReadOnly):
     """ability: float[K], as given; by_item: float[K, J], U_ij = Σ_{t on j} w_it e_t / Σ_t w_it, 0 where unseen.
 
     weight: float[K, J], p_ij = Σ_{t on j} w_it / Σ_t w_it; n_trials: float[K, J], whole numbers; within: float[K], the
@@ -39,9 +39,6 @@ class ItemContributions:
     weight: Floats
     n_trials: Floats
     within: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.ability, self.by_item, self.weight, self.n_trials, self.within])
 
 
 class Difference(NamedTuple):
