@@ -72,7 +72,7 @@ UNDECIDED = 3
 @click.command(
     cls=Loading,
     groups=HEADINGS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="First: `youden demo`. Your own agents: `youden init mine.csv`. What is installed: `youden doctor`. Names that "
     "complete on Tab: `youden completion --help`.",
 )

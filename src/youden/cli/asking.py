@@ -203,7 +203,6 @@ def run_command(
     "--mode",
     type=click.Choice(["calls", "batch"]),
     default="calls",
-    show_default=True,
     help="batch: through the provider's Batch API, slower and cheaper.",
 )
 @click.option(

@@ -237,7 +237,7 @@ ENDS = {"worse": 1, "undecided": UNDECIDED}
     help="The new agent. Repeatable: several share the error.",
 )
 @click.option("--baseline", required=True, help="The agent it is compared with.")
-@click.option("--margin", type=float, default=0.05, show_default=True, help="How much worse still counts as no worse.")
+@click.option("--margin", type=float, default=0.05, help="How much worse still counts as no worse.")
 @click.option(
     "--target",
     type=click.Choice(["items-like-these", "these-items"]),
@@ -248,7 +248,6 @@ ENDS = {"worse": 1, "undecided": UNDECIDED}
     "--by",
     type=click.Choice(["ability", "quality"]),
     default="ability",
-    show_default=True,
     help="What is compared. quality: what --labels and ability say together, in the labels' units.",
 )
 @options.of_labels

@@ -28,14 +28,11 @@ from youden.text.sentences import counted
     "purpose",
     type=click.Choice(["best", "all"]),
     default="all",
-    show_default=True,
     help="What labels are for: to find the best agent, or to know all of them.",
 )
 @options.of_labels
 @click.option("--show-agents", is_flag=True, help="Name the agents. Without it, whoever labels does not see them.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws items, ids and the order."
-)
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws items, ids and the order.")
 @options.json
 def label_command(
     *,

@@ -180,7 +180,6 @@ grace = click.option(
     "--grace",
     type=Number(min=0),
     default=8.0,
-    show_default=True,
     metavar="SECONDS",
     help="On Ctrl-C, SIGTERM or SIGHUP, wait this long for answers to calls in flight, and keep them. A second one ends at "
     "once.",
@@ -247,7 +246,6 @@ rule = click.option(
     "--rule",
     type=click.Choice(["shared", "own"]),
     default="shared",
-    show_default=True,
     help="What a held-out cell keeps out of training. shared: every trial that touches it; own: those that score it, the "
     "paper's way.",
 )
@@ -256,22 +254,13 @@ held_out = click.option(
     type=Number(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
     default=0.2,
-    show_default=True,
     help="The share of the cells that is held out.",
 )
 above = click.option(
-    "--above",
-    default="faithful",
-    show_default=True,
-    callback=words,
-    help="Groups that should rank first, separated by commas.",
+    "--above", default="faithful", callback=words, help="Groups that should rank first, separated by commas."
 )
 below = click.option(
-    "--below",
-    default="strategic,low-effort",
-    show_default=True,
-    callback=words,
-    help="Groups that should rank last, separated by commas.",
+    "--below", default="strategic,low-effort", callback=words, help="Groups that should rank last, separated by commas."
 )
 
 
@@ -281,6 +270,5 @@ def scores(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
         "--scores",
         type=click.Choice(["row", "symmetric"]),
         default=default,
-        show_default=True,
         help="row: an agent's trials where it stands first, the paper's way; symmetric: in both orders.",
     )

@@ -45,7 +45,6 @@ ANSWERS = "answers.db"
     "--repeats",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
     help="How many responses of each agent to each item. More than are there already: only the others are asked for.",
 )
 @run_options.of_config(
@@ -177,7 +176,6 @@ def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> s
     "--text",
     type=click.Choice(["answer", "transcript"]),
     default="answer",
-    show_default=True,
     help="Of inspect and opentelemetry: a response is what the agent said last, or all that it did (turns, calls of tools with "
     "arguments, results).",
 )
@@ -273,7 +271,6 @@ def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str]
     "--format",
     "name",
     default="tables",
-    show_default=True,
     metavar="FORMAT",
     help="tables, eee, hf, hf-space, schema, or a package's own.",
 )

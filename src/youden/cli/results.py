@@ -85,7 +85,6 @@ MOST_SHOWN = 5
     "--match",
     type=click.Choice(["id", "number"]),
     default="id",
-    show_default=True,
     help="Which items are the same: those with one id, or with one last number in it (example-7 is task-007).",
 )
 @click.option(
@@ -250,9 +249,7 @@ FORMATS = ("html", "md", *PICTURES, "csv")
 
 @click.command("report")
 @options.run
-@click.option(
-    "--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True, help="What is written."
-)
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="html", help="What is written.")
 @click.option("--chart", type=click.Choice(CHARTS), help="The figure that png and svg draw. [default: ranking]")
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
@@ -318,11 +315,9 @@ def report_command(
 
 @click.command("view")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The port to serve at. [default: any that is free]"
-)
-@click.option("--open/--no-open", "opens", default=False, help="Open the address in a browser.")
-def view_command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
+@click.option("--port", type=click.IntRange(0, 65535), help="The port to serve at. [default: any that is free]")
+@click.option("--open/--no-open", "opens", show_default=False, help="Open the address in a browser.")
+def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
     """Look at runs in a browser, also while they are under way.
 
     Shows reports, two runs side by side, and every trial. Serves the runs named, or all in `runs/`, to this machine only, and
@@ -334,7 +329,7 @@ def view_command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
     need_charts()
     from youden.view.app import prepare
 
-    serving = prepare(find_runs(runs, root=Path("runs")), port=port, token=secrets.token_urlsafe(24))
+    serving = prepare(find_runs(runs, root=Path("runs")), port=port or 0, token=secrets.token_urlsafe(24))
     click.echo(serving.url)
     show.note("Serving to this machine only; Ctrl-C ends it.")
     if opens:

@@ -41,11 +41,7 @@ if TYPE_CHECKING:
 @click.command("check")
 @options.pool_or_config
 @click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Draws the items that are looked at in a large pool.",
+    "--seed", type=click.IntRange(min=0), default=0, help="Draws the items that are looked at in a large pool."
 )
 @click.option("--all", "every", is_flag=True, help="Show what every design takes with every judge.")
 @options.json
@@ -139,9 +135,7 @@ FLIPPER = "fact-flipper"
 
 
 @click.command("demo")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="The run's folder."
-)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/demo"), help="The run's folder.")
 @options.json
 def demo_command(out: Path, as_json: bool) -> None:
     """Rank the 12 agents of the pool `field-notes`, offline.

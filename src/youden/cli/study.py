@@ -30,20 +30,15 @@ if TYPE_CHECKING:
 @options.run
 @options.scores("row")
 @click.option(
-    "--draws",
-    type=click.IntRange(min=0),
-    default=500,
-    show_default=True,
-    help="Bootstrap resamples of agents and items; 0: none.",
+    "--draws", type=click.IntRange(min=0), default=500, help="Bootstrap resamples of agents and items; 0: none."
 )
 @click.option(
     "--coincident",
     type=click.Choice(["drop", "keep"]),
     default="drop",
-    show_default=True,
     help="What becomes of rectangles whose agent or item was drawn twice. keep: the paper's way, biased to 0.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the resamples.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the resamples.")
 @options.json
 def links_command(
     *, run: Path, scores: ScoreKind, draws: int, coincident: Coincident, seed: int, as_json: bool
@@ -108,10 +103,8 @@ def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
 
 @click.command("paper")
 @options.runs
-@click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
-@click.option(
-    "--draws", type=click.IntRange(min=20), default=500, show_default=True, help="Bootstrap resamples of Table 2."
-)
+@click.option("--seeds", type=click.IntRange(min=1), default=20, help="Holdouts drawn.")
+@click.option("--draws", type=click.IntRange(min=20), default=500, help="Bootstrap resamples of Table 2.")
 @click.option(
     "--judges",
     multiple=True,
@@ -161,14 +154,8 @@ def _paper_tables(study: PaperStudy) -> Iterator[Table]:
 
 @click.command("baselines")
 @options.run
-@click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Holdouts drawn.")
-@click.option(
-    "--c",
-    type=Number(min=0, min_open=True),
-    default=1.6,
-    show_default=True,
-    help="How many cells are seen: C of n log n.",
-)
+@click.option("--seeds", type=click.IntRange(min=1), default=10, help="Holdouts drawn.")
+@click.option("--c", type=Number(min=0, min_open=True), default=1.6, help="How many cells are seen: C of n log n.")
 @options.held_out
 @click.option(
     "--only", callback=words, metavar="NAMES", help="These baselines alone, separated by commas. [default: all]"
@@ -272,8 +259,8 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
 
 @click.command("aa")
 @options.run
-@click.option("--splits", type=click.IntRange(min=1), default=20, show_default=True, help="Random splits in halves.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the splits.")
+@click.option("--splits", type=click.IntRange(min=1), default=20, help="Random splits in halves.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the splits.")
 @options.json
 def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
     """Is an agent told apart from itself? Halves of its repeats.

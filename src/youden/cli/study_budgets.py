@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("budget")
 @options.run
-@click.option(
-    "--design",
-    "designs",
-    default="cyclic,nlogn",
-    show_default=True,
-    callback=words,
-    help="Designs, separated by commas.",
-)
+@click.option("--design", "designs", default="cyclic,nlogn", callback=words, help="Designs, separated by commas.")
 @click.option(
     "--percent",
     "percents",
@@ -50,12 +43,11 @@ if TYPE_CHECKING:
     metavar="NUMBERS",
     help="Half widths of intervals: calls are asked until they are reached, as in 0.03,0.05.",
 )
-@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="Plans drawn of each.")
+@click.option("--seeds", type=click.IntRange(min=1), default=100, help="Plans drawn of each.")
 @click.option(
     "--target",
     type=click.Choice(["symmetric", "row"]),
     default="symmetric",
-    show_default=True,
     help="The scores whose ranking is wanted. row: the paper's.",
 )
 @click.option(
@@ -65,10 +57,7 @@ if TYPE_CHECKING:
     help="Whose recall --goal means: the top N. [default: 5, or one less than there are agents]",
 )
 @click.option(
-    "--goal",
-    default="rho=0.97",
-    show_default=True,
-    help="What to reach, as cheaply as can be: rho=…, recall=…, halfwidth=… or regret=….",
+    "--goal", default="rho=0.97", help="What to reach, as cheaply as can be: rho=…, recall=…, halfwidth=… or regret=…."
 )
 @click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: what RUN's calls cost]")
 @options.html
@@ -176,7 +165,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
 
 @click.command("sparsity")
 @options.runs
-@click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
+@click.option("--seeds", type=click.IntRange(min=1), default=20, help="Holdouts drawn.")
 @options.held_out
 @options.rule
 @options.scores("row")

@@ -29,7 +29,7 @@ NONE_PASSES = 1
 @click.option(
     "--judge", "judges", multiple=True, help="A name in configs/judges/, or a path that ends in .yaml; may be repeated."
 )
-@click.option("--calls", type=click.IntRange(min=50), default=150, show_default=True, help="Trials a judge is asked.")
+@click.option("--calls", type=click.IntRange(min=50), default=150, help="Trials a judge is asked.")
 @run_options.of_config("seed", "store", "max_cost")
 @options.grace
 @options.dry_run
