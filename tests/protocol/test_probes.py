@@ -43,7 +43,7 @@ def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
 
 def test_texts_without_anything_unusual_have_no_probes() -> None:
     made = make_plan(pool_with_templates(()), percent=40, independent="pooled:200")
-    assert not made.n_probes
+    assert not (made.role == PROBE).any()
     assert "probes" not in made.options
 
 

@@ -61,7 +61,7 @@ def test_whole_slots_of_different_items_are_taken_and_the_rest_is_independent() 
 def test_all_trials_are_taken_where_all_are_asked_for() -> None:
     plan = make_plan(POOL, design="cyclic", calls=400, seed=1)
     for part in (subsample(plan, POOL), subsample(plan, POOL, calls=len(plan))):
-        assert len(part) == len(plan) - plan.n_probes
+        assert len(part) == len(plan) - int((plan.role == PROBE).sum())
         assert np.array_equal(part.slot, plan.slot[plan.role != PROBE])
 
 

@@ -32,7 +32,7 @@ from youden.text.sentences import counted
 )
 @options.of_labels
 @click.option("--show-agents", is_flag=True, help="Name the agents. Without it, whoever labels does not see them.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws items, ids and the order.")
+@options.seed("items, ids and the order")
 @options.json
 def label_command(
     *,

@@ -203,6 +203,11 @@ family = click.option(
 )
 
 
+def seed(draws: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Adds --seed. draws: what it draws, in words."""
+    return click.option("--seed", type=click.IntRange(min=0), default=0, help=f"Draws {draws}.")
+
+
 def _ends(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, float] | None:
     if said is None:
         return None

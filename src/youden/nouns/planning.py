@@ -18,7 +18,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from youden.nouns.pool import Bools, Codes, Ids, Json, ReadOnly
-from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
+from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, Trials
 from youden.run_keys import SplitRule
 
 ExtensionKind = Literal["agents", "items", "repeats", "calls"]
@@ -299,11 +299,6 @@ class Plan:
     @property
     def role(self) -> Codes:
         return self.trials.role
-
-    @property
-    def n_probes(self) -> int:
-        """Independent trials that the pooled rate leaves out."""
-        return int((self.role == PROBE).sum())
 
     @property
     def n_follow_ups(self) -> int:

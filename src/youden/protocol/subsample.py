@@ -83,9 +83,8 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
 
 def _usable(plan: Plan) -> Positions:
     """Rows that touch training cells alone and are no probes."""
-    train = plan.split.train
-    other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
-    return np.flatnonzero(train[plan.first, plan.item] & train[plan.second, other] & (plan.role != PROBE))
+    train, (item, other) = plan.split.train, plan.trials.text_cells
+    return np.flatnonzero(train[plan.first, item] & train[plan.second, other] & (plan.role != PROBE))
 
 
 def _complete(plan: Plan, paired: Positions) -> bool:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from youden.engines.trial_blocks import Rows, SomeRows, TrialsByItem, votes_of
 from youden.errors import ConfigError
-from youden.nouns import FOLLOW_UP, MISSING_REASONS, PAIRED, PROBE, Finding, Target, Verdicts
+from youden.nouns import MISSING_REASONS, PAIRED, Finding, Target, Verdicts
 from youden.nouns.pool import Bools, Codes, Floats
 from youden.protocol.independent import same_trials
-from youden.run.ability import Abilities
+from youden.run.ability import Abilities, may_teach
 from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.judges.judge_spread import JudgeSpread, VoteSums, judge_spread, votes
@@ -113,10 +113,7 @@ def said_of(found: JudgeSpread) -> str:
 
 def learned(result: Verdicts) -> Bools:
     """Answered paired trials that abilities are made of: bool[N]."""
-    plan = result.plan
-    train = plan.split.train
-    kept = train[plan.first, plan.item] & train[plan.second, plan.item] & ~np.isin(plan.role, (PROBE, FOLLOW_UP))
-    return np.asarray(kept & (plan.arm == PAIRED) & result.answered)
+    return np.asarray(may_teach(result.plan) & (result.plan.arm == PAIRED) & result.answered)
 
 
 def spread_of(results: Sequence[Verdicts], of_mean: CentredCovariance | None = None) -> JudgeSpread:

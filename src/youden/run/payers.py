@@ -11,16 +11,13 @@ from youden.judging.store.sqlite import path_of
 from youden.text.printable import is_file
 
 
-def books_of(config: RunConfig) -> Books:
+def books_of(config: RunConfig, *, calibrating: bool = False) -> Books:
     """A run is known by where its folder lies beside its store, so that both can be moved together; in a store on a server by the
-    folder's name, so that it is the same run on every host."""
+    folder's name, so that it is the same run on every host. A calibration pays under a name of its own, which the run of the same
+    config looks up."""
     payer = _beside(config)
-    return Books(payer, tried_by=_tries(payer))
-
-
-def books_of_calibration(config: RunConfig) -> Books:
-    """A calibration pays under a name of its own, which the run of the same config looks up."""
-    return Books(_tries(_beside(config)))
+    tries = f"{payer} (calibration)"
+    return Books(tries) if calibrating else Books(payer, tried_by=tries)
 
 
 def _beside(config: RunConfig) -> str:
@@ -32,7 +29,3 @@ def _beside(config: RunConfig) -> str:
         return Path(os.path.relpath(folder, store)).as_posix()
     except ValueError:  # two drives
         return folder.as_posix()
-
-
-def _tries(payer: str) -> str:
-    return f"{payer} (calibration)"
