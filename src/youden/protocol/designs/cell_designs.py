@@ -44,6 +44,8 @@ from youden.protocol.designs.repair import (
 )
 
 _BISECTIONS = 24
+_DEFAULT_SHARE = 1 / 3
+"""Of the cells, where neither a design's own options nor a budget say one."""
 SHARED_OPTIONS = ("d_core", "partners", "pairs", "repair")
 
 
@@ -88,10 +90,6 @@ class CellDesign(ABC):
     def remedies(self, eligible: Bools) -> tuple[str, str]:
         """What to raise where an agent, and where an item, is left with too few cells."""
 
-    @property
-    @abstractmethod
-    def default_share(self) -> float: ...
-
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """The chosen cells, bool[K, J], by the design's own share (the default one where it has none), repaired.
 
@@ -99,7 +97,7 @@ class CellDesign(ABC):
         """
         key, threshold = self._drawn(eligible, rng)
         share = self.share(eligible)
-        return self._mended(eligible, key, threshold < (self.default_share if share is None else share))
+        return self._mended(eligible, key, threshold < (_DEFAULT_SHARE if share is None else share))
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """Comparisons of the chosen cells. Raises: PlanError [d-core], [not-connected], [budget-cells]."""
@@ -150,7 +148,7 @@ class CellDesign(ABC):
         return chosen
 
     def _least_share(self, eligible: Bools) -> float:
-        return 0.0 if self.repair else self.default_share
+        return 0.0 if self.repair else _DEFAULT_SHARE
 
     def _largest(self, eligible: Bools, key: Floats, threshold: Floats, *, n_partners: int | None) -> Bools:
         """The cells of the largest share whose comparisons fit the budget; those of the least share where none fits."""
@@ -168,8 +166,26 @@ class CellDesign(ABC):
         return n_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs)
 
 
+class _OfEachLine(CellDesign):
+    """A share of the cells of each agent (axis 1) or each item (axis 0)."""
+
+    axis: ClassVar[int]
+
+    def threshold(self, eligible: Bools, key: Floats) -> Floats:
+        rank = np.where(eligible, key, np.inf).argsort(axis=self.axis).argsort(axis=self.axis)
+        n = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
+        part = 0.0 if self.share(eligible) is not None else key.sum(axis=self.axis, keepdims=True) % 1
+        return np.where(eligible, (rank + part) / n, np.inf)
+
+    def remedies(self, eligible: Bools) -> tuple[str, str]:
+        (own,), least = self.own, int(eligible.sum(axis=self.axis).min())
+        short = f"Raise {own} above {(self.d_core - 1) / least:.2f} or lower d_core."
+        other = f"Raise {own}, lower d_core, or set repair: true."
+        return (short, other) if self.axis else (other, short)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Row(CellDesign):
+class Row(_OfEachLine):
     """⌈alpha · n_i⌉ random ones of the n_i items that agent i may be judged on.
 
     Under a budget the counts are alpha · n_i rounded up or down at random, so that it is spent.
@@ -180,32 +196,19 @@ class Row(CellDesign):
     alpha: float | None = None
     name: ClassVar[str] = "row"
     own: ClassVar[tuple[str, ...]] = ("alpha",)
+    axis: ClassVar[int] = 1
     options: ClassVar[tuple[str, ...]] = (*own, *SHARED_OPTIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share("alpha", self.alpha)
 
-    def threshold(self, eligible: Bools, key: Floats) -> Floats:
-        rank = np.where(eligible, key, np.inf).argsort(axis=1).argsort(axis=1)
-        n = np.maximum(eligible.sum(axis=1, keepdims=True), 1)
-        part = 0.0 if self.share(eligible) is not None else key.sum(axis=1, keepdims=True) % 1
-        return np.where(eligible, (rank + part) / n, np.inf)
-
     def share(self, eligible: Bools) -> float | None:
         return self.alpha
 
-    @property
-    def default_share(self) -> float:
-        return 1 / 3
-
-    def remedies(self, eligible: Bools) -> tuple[str, str]:
-        enough = (self.d_core - 1) / int(eligible.sum(axis=1).min())
-        return f"Raise alpha above {enough:.2f} or lower d_core.", "Raise alpha, lower d_core, or set repair: true."
-
 
 @dataclass(frozen=True, kw_only=True)
-class Column(CellDesign):
+class Column(_OfEachLine):
     """⌈beta · m_j⌉ random ones of the m_j agents that item j may be judged by.
 
     Under a budget the counts are beta · m_j rounded up or down at random, so that it is spent.
@@ -216,28 +219,15 @@ class Column(CellDesign):
     beta: float | None = None
     name: ClassVar[str] = "column"
     own: ClassVar[tuple[str, ...]] = ("beta",)
+    axis: ClassVar[int] = 0
     options: ClassVar[tuple[str, ...]] = (*own, *SHARED_OPTIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share("beta", self.beta)
 
-    def threshold(self, eligible: Bools, key: Floats) -> Floats:
-        rank = np.where(eligible, key, np.inf).argsort(axis=0).argsort(axis=0)
-        n = np.maximum(eligible.sum(axis=0, keepdims=True), 1)
-        part = 0.0 if self.share(eligible) is not None else key.sum(axis=0, keepdims=True) % 1
-        return np.where(eligible, (rank + part) / n, np.inf)
-
     def share(self, eligible: Bools) -> float | None:
         return self.beta
-
-    @property
-    def default_share(self) -> float:
-        return 1 / 3
-
-    def remedies(self, eligible: Bools) -> tuple[str, str]:
-        enough = (self.d_core - 1) / int(eligible.sum(axis=0).min())
-        return "Raise beta, lower d_core, or set repair: true.", f"Raise beta above {enough:.2f} or lower d_core."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,10 +256,6 @@ class Hybrid(CellDesign):
 
     def share(self, eligible: Bools) -> float | None:
         return None if self.alpha is None or self.beta is None else self.alpha * self.beta
-
-    @property
-    def default_share(self) -> float:
-        return 1 / 3
 
     def remedies(self, eligible: Bools) -> tuple[str, str]:
         remedy = "Raise alpha or beta, lower d_core, or set repair: true."
@@ -303,10 +289,6 @@ class NLogN(CellDesign):
 
     def share(self, eligible: Bools) -> float | None:
         return None if self.c is None else _n_cells(self.c, eligible) / int(eligible.sum())
-
-    @property
-    def default_share(self) -> float:
-        return 1 / 3
 
     def remedies(self, eligible: Bools) -> tuple[str, str]:
         remedy = "Raise c, lower d_core, or set repair: true."
