@@ -19,7 +19,7 @@ from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.errors import JudgeError
-from youden.judging.asking.calling import Call, Caller
+from youden.judging.asking.calling import Caller
 from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import BACKENDS, calling_judge
 from youden.judging.call.budget import Budget
@@ -29,6 +29,7 @@ from youden.judging.call.reply import MOST_BYTES, ROOM, TOKEN
 from youden.judging.call.secrets import hidden_in_part, keep_secret
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
+from youden.judging.store.plan_answers import Call
 from youden.nouns import Message, Plan, Request, Verdicts
 
 POOL = make_pool(3, 4)
@@ -153,7 +154,7 @@ async def test_a_connection_that_was_never_made_costs_nothing(backend: str) -> N
     config = judge_config("http://127.0.0.1:9/v1", backend=backend, price=1000)
     made = Backend(lambda: calling_judge(backend, config.connection(ENVIRONMENT)))
     caller = Caller(made, config, Budget(1.0))
-    call = Call("k", REQUEST, [0])
+    call = Call("k", [0], None, lambda *_: REQUEST)
     with pytest.raises(CallError, match="Cannot connect"):
         await caller.attempt(call)
     await made.aclose()

@@ -25,6 +25,7 @@ from youden.errors import BudgetError, ConfigError, InputError, TooManyMissingEr
 from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
 from youden.judging.asking.loop import Loop, ask_all
+from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.progress_log import EventLog, ProgressLog
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, calling_judge, plan_judge
@@ -37,7 +38,7 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
 from youden.judging.outside.in_batches import InBatches
 from youden.judging.outside.tape import with_cassette
-from youden.judging.question.questions import Keyed, Keys, Questions, keys
+from youden.judging.question.questions import Keyed, Questions
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
 from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdicts
@@ -59,41 +60,50 @@ FOLDER = "folder"
 """`batch_provider: folder` leaves files to whoever works them off; it needs no connection."""
 
 
-class JudgedTrials:
-    """All trials of `plan`, one row each.
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What all judges of one run share."""
 
-    max_missing: the share of trials without an answer above which they end the run. first: the share of the plan that comes
-    last, so that several who ask one plan begin in different places. keys: where the keys come from. costs: what was paid.
+    plan: Plan
+    pool: Pool
+    store: Store | None
+    asking: Asking
+    budget: Budget
+    log: ProgressLog
+    environment: Mapping[str, str]
+
+
+class JudgedTrials:
+    """All trials of a run's plan as work for who asks, one row each.
+
+    first: the share of the plan that comes last, so that several who ask one plan begin in different places. stop: why the run
+    has to end. costs: what was paid.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        pool: Pool,
-        questions: Questions,
-        *,
-        stop: StopReason,
-        max_missing: float,
-        first: float = 0.0,
-        keys: Keys = keys,
-    ) -> None:
-        self.costs = Costs(len(plan))
-        self._plan = plan
-        self._pool = pool
+    def __init__(self, run: _Run, questions: Questions, *, first: float = 0.0) -> None:
+        self.stop = StopReason()
+        self.costs = Costs(len(run.plan))
+        self._asking = run.asking
+        self._log = run.log
+        self._plan, self._pool = run.plan, run.pool
         self._questions = questions
-        self._stop = stop
-        self._max_missing = max_missing
-        self._first = int(first * len(plan))
-        self._keys = keys
-        self._key = np.zeros(len(plan), dtype="S64")
+        self._first = int(first * len(run.plan))
+        self._key = np.zeros(len(run.plan), dtype="S64")
         self._counts: Counter[str] = Counter()
+
+    def outcomes(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
+        """How the calls for them end."""
+        books, again = self._asking.books, self._asking.retry_failed
+        payer = None if books is None else books.payer
+        return Outcomes(self, config, backend, store, self.stop, self._log, payer, again)
 
     def __len__(self) -> int:
         return len(self._plan)
 
     def keys(self) -> Iterator[Keyed]:
         of = self._questions, self._plan, self._pool
-        for row, key in chain(self._keys(*of, start=self._first), islice(self._keys(*of), self._first)):
+        keys = self._asking.keys
+        for row, key in chain(keys(*of, start=self._first), islice(keys(*of), self._first)):
             self._key[row] = key
             yield row, key
 
@@ -121,8 +131,8 @@ class JudgedTrials:
         if not stored:
             self.costs.add(rows, payment_of(usd, completion))
         self._counts[reason] += len(rows)
-        if too_many(self._n_missing, self._counts.total(), max_missing=self._max_missing):
-            self._stop.stop(self._too_many_missing)
+        if too_many(self._n_missing, self._counts.total(), max_missing=self._asking.max_missing):
+            self.stop.stop(self._too_many_missing)
         return reason
 
     def out_of_money(self, budget: Budget) -> BudgetError:
@@ -134,7 +144,7 @@ class JudgedTrials:
 
     def _too_many_missing(self) -> TooManyMissingError:
         return too_many_missing(
-            self._n_missing, self._counts.total(), why=in_words(self._counts), max_missing=self._max_missing
+            self._n_missing, self._counts.total(), why=in_words(self._counts), max_missing=self._asking.max_missing
         )
 
 
@@ -154,19 +164,6 @@ def connect(config: JudgeConfig, environment: Mapping[str, str], *, of: Literal[
 def _judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
     servers = {one.address: calling_judge(one.backend, one.connection(environment)) for one in config.servers}
     return InTurn(servers) if len(servers) > 1 else servers[config.address]
-
-
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """What all judges of one run share."""
-
-    plan: Plan
-    pool: Pool
-    store: Store | None
-    asking: Asking
-    budget: Budget
-    log: ProgressLog
-    environment: Mapping[str, str]
 
 
 async def judge_plan(
@@ -232,7 +229,7 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
             return result
         backend = connect(config, run.environment)
         if run.asking.batching is not None and backend.batches:
-            return await _in_batches(run, config, run.asking.batching)
+            return await _in_batches(run, config, backend, run.asking.batching)
         try:
             return await _asked(run, config, backend)
         finally:
@@ -265,35 +262,20 @@ def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
 async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
     backend.open()  # what it lacks, such as a key, is known before anything is asked
-    stop = StopReason()
     team = run.asking.team
-    trials = _trials(run, config, stop, first=0.0 if team is None else team.part)
+    trials = JudgedTrials(run, config.questions(), first=0.0 if team is None else team.part)
+    outcomes = trials.outcomes(config, backend, store)
     caller = Caller(backend, config, run.budget)
-    loop = Loop(
-        trials,
-        caller=caller,
-        store=store,
-        stop=stop,
-        log=run.log,
-        retry_failed=run.asking.retry_failed,
-        payer=None if run.asking.books is None else run.asking.books.payer,
-        team=team,
-    )
     try:
         store.remember_judge(config.public())
-        await ask_all([loop], stop, grace=run.asking.grace)
+        await ask_all([Loop(outcomes, caller=caller, team=team)], outcomes.stop, grace=run.asking.grace)
     finally:
         store.flush()
     of_the_bill = (*caller.unsaid.warnings(), *backend.warnings())
     return _finished(run, config, store, trials.answers(store), trials.costs, of_the_bill=of_the_bill)
 
 
-def _trials(run: _Run, config: JudgeConfig, stop: StopReason, *, first: float = 0.0) -> JudgedTrials:
-    most, keys = run.asking.max_missing, run.asking.keys
-    return JudgedTrials(run.plan, run.pool, config.questions(), stop=stop, max_missing=most, first=first, keys=keys)
-
-
-async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
+async def _in_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
     store = _needed(run.store, config)
     if len(config.servers) > 1:
         raise ConfigError(
@@ -301,23 +283,12 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
             "them as base_url, or ask without --mode batch.",
             slug="judge-servers",
         )
-    stop = StopReason()
-    trials = _trials(run, config, stop)
+    trials = JudgedTrials(run, config.questions())
     provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
-        batches = InBatches(
-            trials,
-            provider=provider,
-            config=config,
-            store=store,
-            budget=run.budget,
-            batching=batching,
-            stop=stop,
-            log=run.log,
-            retry_failed=run.asking.retry_failed,
-            payer=None if run.asking.books is None else run.asking.books.payer,
-        )
+        outcomes = trials.outcomes(config, backend, store)
+        batches = InBatches(outcomes, provider=provider, budget=run.budget, batching=batching)
         await batches.go()
     finally:
         try:

@@ -13,15 +13,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from youden.judging.call.budget import Budget, Usual
 from youden.judging.call.connection import Backend
-from youden.judging.call.failures import TOO_MANY, CallError, Failure, Tries, is_silence
+from youden.judging.call.failures import TOO_MANY, CallError, Tries, is_silence
 from youden.judging.call.pace import Concurrency, Pace
 from youden.judging.call.reply import believed, with_usage
 from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.question.questions import characters
+from youden.judging.store.plan_answers import Call
 from youden.nouns import Completion, Finding, Request
 
 IN_A_ROW = 3
@@ -117,23 +118,6 @@ class Outage:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._look_now.wait()
-
-
-@dataclass
-class Call:
-    """One request on its way, and what it went through.
-
-    rows: who waits for the answer. usd: what its tries have cost so far; last_usd: the last one. known: what the store held of it
-    when it was looked up.
-    """
-
-    key: str
-    request: Request
-    rows: list[int]
-    known: Completion | Failure | None = None
-    usd: float = 0.0
-    last_usd: float = 0.0
-    tries: Tries = field(default_factory=Tries)
 
 
 class Caller:

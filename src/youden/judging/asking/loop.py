@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from youden.errors import ShortRunError, YoudenError
-from youden.judging.asking.calling import Call, Caller
+from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import StopReason, awaited, away_too_long, drained
-from youden.judging.asking.outcomes import Outcomes, Work
-from youden.judging.asking.progress_log import ProgressLog
+from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.queue import CallQueue, Routing
 from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.failures import TOO_MANY, CallError, RetryPolicy, is_silence
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
+from youden.judging.store.answers import LINGER, MOST_UNWRITTEN
+from youden.judging.store.plan_answers import Call
 from youden.judging.store.team import BEAT, Team
 from youden.nouns import Completion
 from youden.text.sentences import counted
@@ -32,60 +32,25 @@ def at_risk(config: JudgeConfig) -> int:
 
 
 class Loop:
-    """Asks one backend all of `work` that `store` does not know.
+    """Asks the backend of `caller` all of the work of `outcomes` that its store does not know. team: who else asks the same run.
 
     The store is used by other threads alone, so that no reply waits for it.
-
-    retry_failed: also what was rejected or is no answer. payer: under whose name the store notes what is paid; None for nobody's.
-    team: who else asks the same run.
     """
 
-    def __init__(
-        self,
-        work: Work,
-        *,
-        caller: Caller,
-        store: Store,
-        stop: StopReason,
-        log: ProgressLog,
-        retry_failed: bool = False,
-        payer: str | None = None,
-        team: Team | None = None,
-    ) -> None:
-        self._work = work
+    def __init__(self, outcomes: Outcomes, *, caller: Caller, team: Team | None = None) -> None:
+        self._outcomes = outcomes
+        self._store, self._stop, self._log = outcomes.store, outcomes.stop, outcomes.log
         self._caller = caller
         self._config = caller.config
-        self._store = store
-        self._stop = stop
-        self._log = log
         self._team = team
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._queue = CallQueue(caller.config.concurrency)
-        self._outcomes = Outcomes(
-            work,
-            judge=caller.config,
-            store=store,
-            stop=stop,
-            log=log,
-            payer=payer,
-            live=caller.backend.live,
-            record=caller.backend.record,
-        )
-        self._routing = Routing(
-            work,
-            queue=self._queue,
-            outcomes=self._outcomes,
-            caller=caller,
-            store=store,
-            stop=stop,
-            log=log,
-            retry_failed=retry_failed,
-        )
+        self._routing = Routing(outcomes, queue=self._queue, caller=caller)
         self._caller.is_held = lambda: not self._routing.claims.doubtful
         self._n_in_flight = self._n_cut = self._n_doubts = 0
         self._once = asyncio.Lock()
         self._to_write, self._written = asyncio.Event(), asyncio.Event()
-        stop.on_stop.append(self._stop_sending)
+        self._stop.on_stop.append(self._stop_sending)
 
     async def go(self) -> None:
         """Ask until every row has an answer or a reason why not, or the run has to end."""
@@ -179,7 +144,7 @@ class Loop:
             self._outcomes.paid(call.key, call.last_usd)
             raise
         except OutOfMoneyError:
-            self._stop.stop(lambda: self._work.out_of_money(self._caller.budget))
+            self._stop.stop(lambda: self._outcomes.work.out_of_money(self._caller.budget))
             self._queue.close(call)
         except CallError as error:
             self._outcomes.paid(call.key, call.last_usd)
@@ -251,9 +216,10 @@ class Loop:
 
         Raises: CallError where it is away.
         """
-        if self._outcomes.known_good is None:
+        good = self._outcomes.known_good
+        if good is None:
             return
-        other = Call(call.key, self._outcomes.known_good.request, [])
+        other = Call(good.key, good.rows, good.known, good.ask)
         try:
             await self._caller.attempt(other)
         except CallError as error:

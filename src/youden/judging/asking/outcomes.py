@@ -9,18 +9,19 @@ server's fault. What would befall every call ends the run, and so do the first r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from youden.errors import BudgetError, YoudenError
-from youden.judging.asking.calling import Call
 from youden.judging.asking.endings import StopReason
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.call.budget import Budget
+from youden.judging.call.connection import Backend
 from youden.judging.call.failures import CallError, Failure, ends_the_run
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import Store, payment_of
-from youden.judging.store.plan_answers import Known
+from youden.judging.store.plan_answers import Call
 from youden.nouns import Completion, Request
 
 
@@ -58,57 +59,45 @@ class Work(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Outcomes:
     """How the calls of `work` end. What has to be written goes to `store`, and is on disk after its next `flush`.
 
     stop: why the run has to end, which others may share. payer: under whose name the store notes what is paid; None for nobody's.
-    live: whether a server is asked, so that a failure says something of the next call. record: told of every request and what
-    came of it. known_good: what was answered last.
+    retry_failed: what was rejected or is no answer is asked again. known_good: what was answered last.
     """
 
-    def __init__(
-        self,
-        work: Work,
-        *,
-        judge: JudgeConfig,
-        store: Store,
-        stop: StopReason,
-        log: ProgressLog,
-        payer: str | None = None,
-        live: bool = True,
-        record: Callable[[Request, Completion | Failure], None] | None = None,
-    ) -> None:
-        self.known_good: Call | Known | None = None
-        self._work = work
-        self._judge = judge
-        self._store = store
-        self._stop = stop
-        self._log = log
-        self._payer = payer
-        self._live = live
-        self._record = record
-        self._early: list[tuple[Call, Failure]] = []
+    work: Work
+    judge: JudgeConfig
+    backend: Backend
+    store: Store
+    stop: StopReason
+    log: ProgressLog
+    payer: str | None = None
+    retry_failed: bool = False
+    known_good: Call | None = field(default=None, init=False)
+    _early: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
     def paid(self, key: str, usd: float, completion: Completion | None = None) -> None:
         """Note what a try cost, before what came of it is kept: both are written together."""
-        if self._payer is not None and (usd or completion is not None):
-            self._store.pay(self._payer, key, payment_of(usd, completion))
+        if self.payer is not None and (usd or completion is not None):
+            self.store.pay(self.payer, key, payment_of(usd, completion))
 
     def answered(self, call: Call, completion: Completion) -> None:
         """The call ends with an answer."""
-        self._stop.answered()
+        self.stop.answered()
         self.known_good = call
         self.keep_failures()
         self._keep(call, completion)
         outcome = self._put(call, completion, usd=call.usd)
-        self._log.answered(call.key, completion, outcome=outcome, usd=call.usd)
+        self.log.answered(call.key, completion, outcome=outcome, usd=call.usd)
 
     def failed(self, call: Call, error: CallError, *, again: bool) -> bool:
         """Whether the call ends with a failure, or the run with it. again: whether it may be tried once more; then it does not
         end, but with the run: what might have gone better is no failure of a call that the end of the run cut short."""
         if error.kind == "stop":
-            self._stop.stop(lambda: self._ends_the_run(error))
-        elif self._stop.stopped and error.kind == "retry":
+            self.stop.stop(lambda: self._ends_the_run(error))
+        elif self.stop.stopped and error.kind == "retry":
             return True
         elif again:
             return False
@@ -116,12 +105,12 @@ class Outcomes:
             self._give_up(call, error)
         return True
 
-    def found(self, asked: Call | Known, outcome: Completion | Failure | None) -> None:
+    def found(self, asked: Call, outcome: Completion | Failure | None) -> None:
         """The store holds what came of it; None where it cannot be sent."""
         if isinstance(outcome, Completion):
             self.known_good = asked
-        if self._record is not None and outcome is not None:
-            self._record(asked.request, outcome)
+        if self.backend.record is not None and outcome is not None:
+            self.backend.record(asked.request, outcome)
         self._put(asked, outcome, stored=True)
 
     def keep_failures(self) -> None:
@@ -130,26 +119,24 @@ class Outcomes:
             self._keep(*self._early.pop())
 
     def _give_up(self, call: Call, error: CallError) -> None:
-        if self._live:
-            self._stop.given_up(lambda: self._ends_the_run(error), n_requests=len(self._work))
+        if self.backend.live:
+            self.stop.given_up(lambda: self._ends_the_run(error), n_requests=len(self.work))
         failure = Failure(error.kind, error.status, error.reason)
-        if self._stop.any_answered:
+        if self.stop.any_answered:
             self._keep(call, failure)
         else:
             self._early.append((call, failure))
         self._put(call, failure, usd=call.usd)
 
     def _keep(self, call: Call, outcome: Completion | Failure) -> None:
-        if self._record is not None:
-            self._record(call.request, outcome)
-        self._store.add(call.key, outcome, again=call.known is not None, waits=False)
+        if self.backend.record is not None:
+            self.backend.record(call.request, outcome)
+        self.store.add(call.key, outcome, again=call.known is not None, waits=False)
 
-    def _put(
-        self, asked: Call | Known, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False
-    ) -> str:
-        reason = self._work.put(asked.rows, asked.key, outcome, usd=usd, stored=stored)
-        self._log.advance(len(asked.rows), missing=reason, usd=usd, stored=stored)
+    def _put(self, asked: Call, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False) -> str:
+        reason = self.work.put(asked.rows, asked.key, outcome, usd=usd, stored=stored)
+        self.log.advance(len(asked.rows), missing=reason, usd=usd, stored=stored)
         return reason
 
     def _ends_the_run(self, error: CallError) -> YoudenError:
-        return ends_the_run(error, judge=self._judge.name, address=self._judge.address)
+        return ends_the_run(error, judge=self.judge.name, address=self.judge.address)

@@ -7,13 +7,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from youden.judging.asking.calling import Call, Caller
-from youden.judging.asking.endings import StopReason, awaited
-from youden.judging.asking.outcomes import Outcomes, Work
-from youden.judging.asking.progress_log import ProgressLog
+from youden.judging.asking.calling import Caller
+from youden.judging.asking.endings import awaited
+from youden.judging.asking.outcomes import Outcomes
 from youden.judging.call.failures import Failure
-from youden.judging.store.answers import Store
-from youden.judging.store.plan_answers import Known, look_up
+from youden.judging.store.plan_answers import Call, look_up
 from youden.nouns import Completion
 
 MOST_ASLEEP = 2000
@@ -124,39 +122,24 @@ class Routing:
     to batches under way.
     """
 
-    def __init__(
-        self,
-        work: Work,
-        *,
-        queue: CallQueue,
-        outcomes: Outcomes,
-        caller: Caller,
-        store: Store,
-        stop: StopReason,
-        log: ProgressLog,
-        retry_failed: bool,
-    ) -> None:
-        self.claims = store.claims()
+    def __init__(self, outcomes: Outcomes, *, queue: CallQueue, caller: Caller) -> None:
+        self.claims = outcomes.store.claims()
         self.elsewhere: dict[str, Call] = {}
         self.n_awaited = 0
-        self._work = work
-        self._queue = queue
         self._outcomes = outcomes
+        self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
+        self._queue = queue
         self._caller = caller
-        self._store = store
-        self._under_way = store.under_way()
-        self._stop = stop
-        self._log = log
-        self._retry_failed = retry_failed
+        self._under_way = outcomes.store.under_way()
 
     async def route_all(self) -> None:
         """Look every row up and send it its way; ends early where the run has to end."""
         at_once = self._caller.config.concurrency
         if n := await asyncio.to_thread(self._count_awaited):
-            self._log.say("batches", str(awaited(n, store=self._store.name)))
+            self._outcomes.log.say("batches", str(awaited(n, store=self._store.name)))
         chunks = look_up(self._work.keys(), self._store, ask=self._work.request, size=CHUNK)
         while chunk := await asyncio.to_thread(next, chunks, None):
-            asked = [known for known in chunk if not self._settle(known)]
+            asked = [call for call in chunk if not self._settle(call)]
             for begin in range(0, len(asked), at_once):
                 while self._is_full and not self._stop.stopped:
                     await self._queue.something_moves()
@@ -173,39 +156,39 @@ class Routing:
         sent, keys = self._under_way.keys(), self._work.keys()
         rows = ((row, key) for row, key in keys if key in sent) if sent else ()
         chunks = look_up(rows, self._store, ask=self._work.request)
-        is_answer, again = self._work.is_answer, self._retry_failed
+        is_answer, again = self._work.is_answer, self._outcomes.retry_failed
         return sum(len(one.rows) for chunk in chunks for one in chunk if not one.settled(is_answer, retry_failed=again))
 
     @property
     def _is_full(self) -> bool:
         return self._queue.is_full or len(self.elsewhere) >= MOST_ASLEEP
 
-    def _settle(self, known: Known) -> bool:
+    def _settle(self, call: Call) -> bool:
         """Whether it need not be asked: the store has what came of it, or it cannot be sent."""
-        found = known.settled(self._work.is_answer, retry_failed=self._retry_failed)
+        found = call.settled(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
         if found is not None:
-            self._take(known, found)
+            self._take(call, found)
             return True
-        if not self._work.fits(known.request):
-            self._outcomes.found(known, None)
+        if not self._work.fits(call.request):
+            self._outcomes.found(call, None)
             return True
         return False
 
-    def _take(self, asked: Call | Known, found: Completion | Failure) -> None:
+    def _take(self, call: Call, found: Completion | Failure) -> None:
         """Take what the store holds."""
         if isinstance(found, Completion):
             self._caller.outage.answered_before = True
-        self._outcomes.found(asked, found)
+        self._outcomes.found(call, found)
 
-    async def _route(self, asked: Sequence[Known]) -> None:
+    async def _route(self, asked: Sequence[Call]) -> None:
         """Join what is under way, here or elsewhere, and ask the rest."""
         new = []
-        for known in asked:
-            under_way = self._queue.open.get(known.key) or self.elsewhere.get(known.key)
+        for call in asked:
+            under_way = self._queue.open.get(call.key) or self.elsewhere.get(call.key)
             if under_way is not None:
-                under_way.rows.extend(known.rows)
+                under_way.rows.extend(call.rows)
             else:
-                new.append(Call(known.key, known.request, list(known.rows), known.outcome))
+                new.append(call)
         await self._ask_or_await(new)
 
     async def _ask_or_await(self, calls: Sequence[Call]) -> None:

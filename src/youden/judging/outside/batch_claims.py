@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from youden.errors import YoudenError
 from youden.judging.store.answers import Store
 from youden.judging.store.claims import Job, Jobs, lease_lost
-from youden.judging.store.plan_answers import Known
+from youden.judging.store.plan_answers import Call
 from youden.nouns import Completion
 
 
@@ -35,16 +35,16 @@ class Holding:
                 self._store.flush()
                 self._claims.finish()
 
-    def take(self, wanted: Sequence[Known]) -> list[Known]:
+    def take(self, wanted: Sequence[Call]) -> list[Call]:
         """Those of `wanted` that are this run's to ask: nobody else asks them, or has answered them since they were looked up."""
         self.renew()
-        keys = [known.key for known in wanted]
+        keys = [call.key for call in wanted]
         mine = self._claims.take(keys)
         answered = self._store.answers(keys)
-        came = {known.key for known in wanted if not isinstance(known.outcome, Completion) and known.key in answered}
+        came = {call.key for call in wanted if not isinstance(call.known, Completion) and call.key in answered}
         self._claims.finish(came)
         self.elsewhere |= bool(set(keys) - mine - came)
-        return [known for known in wanted if known.key in mine - came]
+        return [call for call in wanted if call.key in mine - came]
 
     def without_sent(self, keys: Collection[str]) -> set[str]:
         """Those of the keys held that are in no batch that somebody else noted; the others are given up.

@@ -113,12 +113,11 @@ def recorded(questions: Questions, plan: Plan, pool: Pool, store: Store) -> Iter
     """(key, entry) of every distinct request of `plan`, None where the store knows nothing of it."""
     seen: set[str] = set()
     chunks = look_up(keys(questions, plan, pool), store, ask=lambda row, _: questions.request(plan, pool, row))
-    for known in (one for chunk in chunks for one in chunk):
-        if known.key not in seen:
-            seen.add(known.key)
-            outcome = known.outcome
-            request = canonical(known.request, address=questions.address)
-            yield known.key, None if outcome is None else entry(known.key, request, outcome)
+    for call in (one for chunk in chunks for one in chunk):
+        if call.key not in seen:
+            seen.add(call.key)
+            request = canonical(call.request, address=questions.address)
+            yield call.key, None if call.known is None else entry(call.key, request, call.known)
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:

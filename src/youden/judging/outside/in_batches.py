@@ -14,10 +14,8 @@ from itertools import chain
 import numpy as np
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
-from youden.judging.asking.calling import Call, Unsaid, worst_price
-from youden.judging.asking.endings import StopReason
-from youden.judging.asking.outcomes import Outcomes, Work
-from youden.judging.asking.progress_log import ProgressLog
+from youden.judging.asking.calling import Unsaid, worst_price
+from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.terms import Batching
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, ends_the_run, fate
@@ -26,9 +24,8 @@ from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results
-from youden.judging.store.answers import Store
 from youden.judging.store.claims import Job, new_id
-from youden.judging.store.plan_answers import Known, look_up
+from youden.judging.store.plan_answers import Call, look_up
 from youden.nouns import Completion
 from youden.text.sentences import counted
 
@@ -108,37 +105,20 @@ class _Watched:
 
 
 class InBatches:
-    """Asks all of `work` that `store` does not know. `config` has the prices of a batch; the rest is as for `Loop`."""
+    """Asks all of the work of `outcomes` that its store does not know. The judge's config has the prices of a batch."""
 
-    def __init__(
-        self,
-        work: Work,
-        *,
-        provider: BatchProvider,
-        config: JudgeConfig,
-        store: Store,
-        budget: Budget,
-        batching: Batching,
-        stop: StopReason,
-        log: ProgressLog,
-        retry_failed: bool = False,
-        payer: str | None = None,
-    ) -> None:
+    def __init__(self, outcomes: Outcomes, *, provider: BatchProvider, budget: Budget, batching: Batching) -> None:
         self.unsaid = Unsaid()
-        self._work = work
+        self._outcomes = outcomes
+        self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
         self._provider = provider
-        self._config = config
-        self._store = store
+        self._config = outcomes.judge
         self._budget = budget
         self._batching = batching
-        self._stop = stop
-        self._log = log
-        self._retry_failed = retry_failed
-        self._outcomes = Outcomes(work, judge=config, store=store, stop=stop, log=log, payer=payer)
-        questions = config.questions()
-        self._jobs = store.jobs(address=questions.address, model=questions.model)
-        self._holding = Holding(store, self._jobs)
-        self._done = np.zeros(len(work), dtype=np.bool_)
+        questions = self._config.questions()
+        self._jobs = self._store.jobs(address=questions.address, model=questions.model)
+        self._holding = Holding(self._store, self._jobs)
+        self._done = np.zeros(len(self._work), dtype=np.bool_)
         self._failed: dict[str, Call] = {}
         self._unreserved = 0.0
         self._short_of_money = False
@@ -200,11 +180,11 @@ class InBatches:
         """What is to be asked, claimed, as far as the cap allows it."""
         seen: set[str] = set()
         for chunk in look_up(self._work.keys(), self._store, ask=self._work.request):
-            wanted = [known for known in chunk if known.key not in seen and not self._is_done(known)]
-            seen |= {known.key for known in wanted}
+            wanted = [call for call in chunk if call.key not in seen and not self._is_done(call)]
+            seen |= {call.key for call in wanted}
             mine = self._holding.take(wanted)
-            for n, known in enumerate(mine):
-                line = request_line(known.key, known.request, usd=worst_price(self._config, known.request))
+            for n, call in enumerate(mine):
+                line = request_line(call.key, call.request, usd=worst_price(self._config, call.request))
                 if not self._budget.fits(self._unreserved + line.usd):
                     self._short_of_money = True
                     self._holding.let_go([later.key for later in mine[n:]])
@@ -212,15 +192,15 @@ class InBatches:
                 self._unreserved += line.usd
                 yield line
 
-    def _is_done(self, known: Known) -> bool:
+    def _is_done(self, call: Call) -> bool:
         """Whether it need not be asked any more: it came in this pass, the store has it, or it cannot be sent."""
-        rows = list(known.rows)
+        rows = call.rows
         if not self._done[rows[0]]:
-            again = self._retry_failed and known.key not in self._failed
-            found = known.settled(self._work.is_answer, retry_failed=again)
-            if found is None and self._work.fits(known.request):
+            again = self._outcomes.retry_failed and call.key not in self._failed
+            found = call.settled(self._work.is_answer, retry_failed=again)
+            if found is None and self._work.fits(call.request):
                 return False
-            self._outcomes.found(known, found)
+            self._outcomes.found(call, found)
             self._done[rows] = True
         return True
 
@@ -337,13 +317,11 @@ class InBatches:
             if key in came:
                 rows[key].append(row)
         self._holding.check()
-        before = self._store.known(list(rows)) if self._retry_failed else {}
+        before = self._store.known(list(rows)) if self._outcomes.retry_failed else {}
         settled, spent = [], []
         for key in sorted(came, key=lambda one: isinstance(came[one], CallError)):
             if key in rows:
-                call = self._failed.get(key) or Call(
-                    key, self._work.request(rows[key][0], key), rows[key], before.get(key)
-                )
+                call = self._failed.get(key) or Call(key, rows[key], before.get(key), self._work.request)
                 settled.append(worst_price(self._config, call.request))
                 spent.append(self._keep(call, came[key], worst=settled[-1]))
             elif isinstance(said := came[key], Completion):  # another plan asked it
@@ -383,4 +361,4 @@ class InBatches:
 
     def _tell(self, what: str) -> None:
         self._batching.say(what)
-        self._log.tell("batch", says=what)
+        self._outcomes.log.tell("batch", says=what)

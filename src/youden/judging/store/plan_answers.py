@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
 import numpy as np
 
-from youden.judging.call.failures import Failure
+from youden.judging.call.failures import Failure, Tries
 from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Keyed, Questions
 from youden.judging.store.answers import Payment, Store
@@ -27,14 +27,21 @@ _NOT_ASKED, _FAILED = no_reading("not_asked"), no_reading("failed")
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 
 
-@dataclass(frozen=True)
-class Known:
-    """One distinct request of a chunk, the rows that ask it, and what the store holds of it. ask: makes it, by row and key."""
+@dataclass(eq=False)
+class Call:
+    """One distinct request, what the store knew of it when it was looked up, and what it went through since.
+
+    rows: who waits for the answer. ask: makes the request, by row and key. usd: what its tries have cost so far; last_usd: the
+    last one.
+    """
 
     key: str
-    rows: tuple[int, ...]
-    outcome: Completion | Failure | None
+    rows: list[int]
+    known: Completion | Failure | None
     ask: Callable[[int, str], Request]
+    usd: float = 0.0
+    last_usd: float = 0.0
+    tries: Tries = field(default_factory=Tries)
 
     @cached_property
     def request(self) -> Request:
@@ -45,7 +52,7 @@ class Known:
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
     ) -> Completion | Failure | None:
         """What stands without a call: a stored answer, or a rejection; under `retry_failed` only what `is_answer`."""
-        found = self.outcome
+        found = self.known
         if isinstance(found, Completion):
             return found if not retry_failed or is_answer(found) else None
         return found if found is not None and found.kind == "rejected" and not retry_failed else None
@@ -53,15 +60,15 @@ class Known:
 
 def look_up(
     keys: Iterable[Keyed], store: Store, *, ask: Callable[[int, str], Request], size: int = CHUNK
-) -> Iterator[list[Known]]:
-    """(row, key) in order, in chunks of `size` rows, identical requests of a chunk together. ask: as `Known` has it."""
+) -> Iterator[list[Call]]:
+    """(row, key) in order, in chunks of `size` rows, identical requests of a chunk together. ask: as `Call` has it."""
     rest = iter(keys)
     while chunk := list(islice(rest, size)):
         rows: dict[str, list[int]] = {}
         for row, key in chunk:
             rows.setdefault(key, []).append(row)
         found = store.known(list(rows))
-        yield [Known(key, tuple(at), found.get(key), ask) for key, at in rows.items()]
+        yield [Call(key, at, found.get(key), ask) for key, at in rows.items()]
 
 
 class Costs:

@@ -19,6 +19,7 @@ from youden.errors import BudgetError, ConfigError, ReplayMissError
 from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import StopReason, out_of_money, run_until_stopped, too_many_missing
 from youden.judging.asking.loop import Loop, ask_all
+from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.progress_log import EventLog, ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.call.budget import Budget
@@ -135,18 +136,13 @@ class Models:
             self._look_up(wanted, works)
         else:
             try:
-                loops = [
-                    Loop(
-                        work,
-                        caller=self._callers[name],
-                        store=self._store,
-                        stop=self._stop,
-                        log=self._log,
-                        retry_failed=self._asking.retry_failed,
-                    )
-                    for name, work in works.items()
-                    if work.wanted
-                ]
+                again = self._asking.retry_failed
+                loops = []
+                for name, work in works.items():
+                    if work.wanted:
+                        caller = self._callers[name]
+                        of = caller.config, caller.backend, self._store, self._stop, self._log
+                        loops.append(Loop(Outcomes(work, *of, retry_failed=again), caller=caller))
                 await ask_all(loops, self._stop, grace=self._asking.grace)
             finally:
                 self._store.flush()
