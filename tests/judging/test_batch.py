@@ -31,7 +31,7 @@ from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.http_batches import OpenAIBatches
 from youden.judging.outside.lines import Line, parts, results
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.claims import LEASE, Claims, Job, noted_batches
+from youden.judging.store.claims import LEASE, Claims, Jobs, all_jobs
 from youden.nouns import Completion, Plan, Verdicts
 from youden.run.pipeline import judge_async
 
@@ -313,8 +313,8 @@ async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_pai
                 await ask(server, store)
             assert caught.value.slug == "batch-unknown"
         assert len(server.batches) == 1
-        assert [job.batch for job in noted_batches(store.place)] == ["batch_0"]
-        for job in noted_batches(store.place):
+        assert [job.batch for job in all_jobs(store.place)] == ["batch_0"]
+        for job in all_jobs(store.place):
             store.place.forget_batch(job.id)
         assert (await ask(server, store)).answered.all()
 
@@ -384,7 +384,7 @@ async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: s
             both = await asyncio.gather(
                 *(ask(server, each, sleep=lambda _s: asyncio.sleep(0.02)) for each in (one, two))
             )
-            assert noted_batches(one.place) == []
+            assert all_jobs(one.place) == []
     assert all(verdicts.answered.all() for verdicts in both)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
@@ -448,10 +448,10 @@ async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claim
     """The note was made while the keys were held, so whoever gets them afterwards finds it."""
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
-    jobs = store.jobs(address=questions.address, model=questions.model)
+    jobs = Jobs(store.place, address=questions.address, model=questions.model)
     holding = Holding(store, jobs)
     keys = [key for _, key, _ in questions.all(PLAN, POOL)][:10]
-    jobs.add(Job(0.0, tuple(keys[:4]), "file_9", "batch_9"))
+    jobs.add(replace(jobs.new(0.0, keys[:4]), file="file_9", batch="batch_9"))
     assert holding.without_sent(keys) == set(keys[4:])
     assert holding.elsewhere
 
@@ -462,12 +462,13 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
     """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
     stood_still = 0.0
     monkeypatch.setattr(store, "claims", lambda: Claims(store.place, now=lambda: time.time() + stood_still))
-    holding = Holding(store, store.jobs(address="a", model="m"))
-    holding.note(Job(0.0, ("a",)))
+    jobs = Jobs(store.place, address="a", model="m")
+    holding = Holding(store, jobs)
+    holding.note(jobs.new(0.0, ["a"]))
     stood_still = LEASE
     with pytest.raises(JudgeError, match="lease-lost"):
-        holding.note(Job(0.0, ("b",)))
-    assert [one.n_requests for one in noted_batches(store.place)] == [1]
+        holding.note(jobs.new(0.0, ["b"]))
+    assert [len(one.keys) for one in all_jobs(store.place)] == [1]
 
 
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:

@@ -24,7 +24,7 @@ from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
-from youden.judging.store.claims import Job, noted_batches
+from youden.judging.store.claims import Jobs, all_jobs
 from youden.nouns import Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -114,7 +114,7 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
             sys.executable, "-c", SENDS, server.url, place, env={**os.environ, "PYTHONPATH": path}
         )
         with open_store(place) as store:
-            await until(lambda: any(one.batch for one in noted_batches(store.place)))
+            await until(lambda: any(one.batch for one in all_jobs(store.place)))
             sending.kill()
             assert await sending.wait() == -9
             told = Told(calls)
@@ -160,7 +160,8 @@ async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a
             waits = asyncio.create_task(call_by_call(url, place, HALF, calls=calls))
             await asyncio.sleep(0.3)
             assert not waits.done()
-            store.jobs(address=questions.address, model=questions.model).add(Job(0.0, tuple(keys)))
+            jobs = Jobs(store.place, address=questions.address, model=questions.model)
+            jobs.add(jobs.new(0.0, keys))
             with pytest.raises(ShortRunError, match="120 answers are awaited"):
                 await waits
         assert calls.n_requests == 0

@@ -17,7 +17,8 @@ from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import Failure
-from youden.judging.store.answers import MOST_UNWRITTEN, Payment, open_store
+from youden.judging.store.answers import MOST_UNWRITTEN, open_store
+from youden.judging.store.contract import Payment
 from youden.nouns import CallFacts, Completion
 
 A_CALL = 0.01

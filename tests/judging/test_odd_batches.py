@@ -26,7 +26,7 @@ from youden.judging.asking.terms import Asking, Batching, Books, Limits
 from youden.judging.engine import judge_plan
 from youden.judging.outside import http_batches
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.claims import noted_batches
+from youden.judging.store.claims import all_jobs
 from youden.nouns import Verdicts
 
 POOL = make_pool(3, 3)
@@ -96,7 +96,7 @@ async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Stor
         assert sent(server) == {1}
         assert len(server.bodies) == len(PLAN)
         assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
-        assert noted_batches(store.place) == []
+        assert all_jobs(store.place) == []
 
 
 @pytest.mark.parametrize("name", sorted(set(HICCUPS) - {"IN_PROGRESS"}))
@@ -107,7 +107,7 @@ async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_
             with pytest.raises(ShortRunError, match=r"stay noted and can cost up to 0\.0") as caught:
                 await ask(server, store, outage=0.05)
             assert (caught.value.slug, caught.value.exit_code) == ("batch-unreachable", 1)
-        n_noted, n_kept = sum(one.n_requests for one in noted_batches(store.place)), len(store)
+        n_noted, n_kept = sum(len(one.keys) for one in all_jobs(store.place)), len(store)
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
         assert sum(one.usd for one in store.paid("run").values()) == pytest.approx(usd(n_kept))
@@ -123,7 +123,7 @@ async def test_half_a_file_is_kept_once_while_the_other_half_is_waited_for(store
         with pytest.raises(ShortRunError):
             await ask(server, store, outage=0.05)
         assert 0 < len(store) < len(server.bodies)
-        assert sum(one.n_requests for one in noted_batches(store.place)) == len(server.bodies) - len(store)
+        assert sum(len(one.keys) for one in all_jobs(store.place)) == len(server.bodies) - len(store)
 
 
 @pytest.mark.parametrize("lost", ["lost", "409 lost", "504 lost", "500 lost"])
@@ -148,7 +148,7 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
     async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
         with contextlib.suppress(Exception):
             await ask(server, store)
-        assert len(noted_batches(store.place)) == 1
+        assert len(all_jobs(store.place)) == 1
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
 
@@ -158,7 +158,7 @@ async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"stays noted.*--forget ") as caught:
                 await ask(server, store)
-            (noted,) = noted_batches(store.place)
+            (noted,) = all_jobs(store.place)
             assert noted.id in str(caught.value)
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
@@ -168,7 +168,7 @@ async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_trie
     async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
         with pytest.raises(ShortRunError, match=r"answered with no JSON.*Nothing of it was begun"):
             await ask(server, store, outage=0.05)
-        assert noted_batches(store.place) == []
+        assert all_jobs(store.place) == []
         server.odd = {}
         assert (await all_that_is_asked(server, store)).answered.all()
 

@@ -24,7 +24,7 @@ from youden.judging.config.judge_files import JudgeConfig, known_judges, load_ju
 from youden.judging.doctor import diagnose
 from youden.judging.engine import connect, judge_plan
 from youden.judging.store.answers import Store
-from youden.judging.store.claims import noted_batches
+from youden.judging.store.claims import all_jobs
 from youden.nouns import Completion, Request, Verdicts
 
 POOL = make_pool(3, 6)
@@ -387,7 +387,7 @@ async def test_a_batch_whose_reply_got_lost_is_found_again_and_never_begun_twice
         else:
             with pytest.raises(YoudenError, match="as told"):
                 await in_batches(server, store)
-            assert noted_batches(store.place) == []
+            assert all_jobs(store.place) == []
         assert server.n_begun == begun
         assert len(server.bodies) == begun * len(PLAN)
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from postgres import Cluster
 from scripted import Clock
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
-from youden.judging.store.answers import MOST_UNWRITTEN, Payment, Store, open_store
-from youden.judging.store.claims import LEASE, Claims, Job, is_gone, new_owner
-from youden.judging.store.contract import Batch
+from youden.judging.store.answers import MOST_UNWRITTEN, Store, open_store
+from youden.judging.store.claims import LEASE, Claims, Jobs, UnderWay, is_gone, new_owner
+from youden.judging.store.contract import Payment, Unwritten
 from youden.judging.store.team import SharedBudget, Team, help_run, lead_run
 from youden.nouns import Completion
 
@@ -42,14 +43,14 @@ def later(place: str) -> Callable[[float], None]:
 
 
 def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
-    failure = Failure("retry", 500, "broke \0 \ud800")
+    failure = Failure("retry", 500, "broke \ufffd ?")
     with open_store(place) as store:
         store.add("a", answer())
-        store.add("b", failure)
+        store.add("b", Failure("retry", 500, "broke \0 \ud800"))
         assert store.known(KEYS) == {"a": answer(), "b": failure}
     with open_store(place, read_only=True) as store:
         assert store.answers(KEYS) == {"a": answer()}
-        assert store.failures(KEYS) == {"b": Failure("retry", 500, "broke \ufffd ?")}
+        assert store.failures(KEYS) == {"b": failure}
         assert len(store) == 1
     with open_store(place) as store:
         store.add("b", answer("NO"))
@@ -290,7 +291,8 @@ def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
 
 def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
     with open_store(place) as store, open_store(tmp_path / "other.db") as other:
-        store.place.write(Batch([("a", "{}"), ("b", "{}")], [("c", "retry", None, "x")], [("p", "a", None, 1, 2, 0.5)]))
+        paid = {("p", "a"): Payment(float("nan"), 1, 2, 0.5)}
+        store.place.write(Unwritten({"a": "{}", "b": "{}"}, {"c": ("c", "retry", None, "x")}, paid))
         for kept, n in (("answers", 2), ("failures", 1), ("paid", 1)):
             rows = store.place.rows(kept, None, n=10)
             assert other.place.put_rows(kept, rows) == n
@@ -301,8 +303,8 @@ def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
 
 def test_batches_under_way_are_seen_by_all_until_forgotten_and_copied(place: str, tmp_path: Path) -> None:
     with open_store(place) as one, open_store(place) as two, open_store(tmp_path / "other.db") as other:
-        jobs, theirs = one.jobs(address="a", model="m"), two.jobs(address="a", model="m")
-        first, second = Job(float("nan"), ("k1", "k2")), Job(0.5, ("k3",))
+        jobs, theirs = Jobs(one.place, address="a", model="m"), Jobs(two.place, address="a", model="m")
+        first, second = jobs.new(float("nan"), ["k1", "k2"]), jobs.new(0.5, ["k3"])
         jobs.add(first)
         jobs.add(second)
         started = jobs.started(jobs.uploaded(first, "f"), "b")
@@ -310,10 +312,10 @@ def test_batches_under_way_are_seen_by_all_until_forgotten_and_copied(place: str
             (first.id, ("k1", "k2"), "b"),
             (second.id, ("k3",), None),
         ]
-        assert two.jobs(address="a", model="other").pending() == []
+        assert Jobs(two.place, address="a", model="other").pending() == []
         assert theirs.keys(but=[first.id]) == {"k3"}
         assert two.place.batches() == sorted([first.id, second.id])
-        under_way = two.under_way()
+        under_way = UnderWay(two.place)
         assert under_way.keys() == {"k1", "k2", "k3"}
         assert other.place.put_rows("batches", one.place.rows("batches", None, n=10)) == 2
         theirs.forget(started)
@@ -321,16 +323,16 @@ def test_batches_under_way_are_seen_by_all_until_forgotten_and_copied(place: str
             jobs.started(started, "b2")
         assert [job.id for job in jobs.pending()] == [second.id]
         assert under_way.keys() == {"k3"}
-        rest = Job(0.2, ("k4",), "f", "b")
+        rest = replace(jobs.new(0.2, ["k4"]), file="f", batch="b")
         one.add("k3", answer(), waits=False)
-        one.settle(second.id, jobs.row(rest))
+        one.settle(second.id, rest.row)
         assert [job.id for job in theirs.pending()] == [second.id]
         one.flush()
         assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [(rest.id, ("k4",), 0.2)]
         assert (under_way.keys(), len(two)) == ({"k4"}, 1)
         one.settle(rest.id, None)
         one.flush()
-        assert under_way.keys() == two.under_way().keys() == set()
+        assert under_way.keys() == UnderWay(two.place).keys() == set()
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:

@@ -166,10 +166,10 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     """
     from youden.errors import ConfigError
     from youden.judging.store.answers import open_store
-    from youden.judging.store.claims import noted_batches
+    from youden.judging.store.claims import all_jobs
 
     with open_store(store, read_only=forget is None) as opened:
-        found = noted_batches(opened.place)
+        found = all_jobs(opened.place)
         if forget is not None:
             named = [one for one in found if forget in (one.batch, one.id)]
             if not named:
@@ -181,7 +181,18 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
                 opened.place.forget_batch(one.id)
             found = [one for one in found if one not in named]
     lines = [
-        f"{one.batch or one.id}: {counted(one.n_requests, 'request')} to {one.model} at {one.address}" for one in found
+        f"{one.batch or one.id}: {counted(len(one.keys), 'request')} to {one.model} at {one.address}" for one in found
     ]
     lines.append(f"{len(found):,} {'batch is' if len(found) == 1 else 'batches are'} under way")
-    show.tell(as_json, {"store": opened.name, "batches": [asdict(one) for one in found]}, notes=lines)
+    told: list[Json] = [
+        {
+            "id": one.id,
+            "address": one.address,
+            "model": one.model,
+            "batch": one.batch,
+            "n_requests": len(one.keys),
+            "created": one.created,
+        }
+        for one in found
+    ]
+    show.tell(as_json, {"store": opened.name, "batches": told}, notes=lines)

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from youden.errors import YoudenError
-from youden.judging.config.judge_files import JudgeConfig as JudgeConfig_of_reading
-from youden.judging.config.settings import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.plan_answers import CHUNK
@@ -91,7 +90,7 @@ _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 def estimate(
     plan: Plan,
     pool: Pool,
-    config: JudgeConfig_of_reading,
+    config: JudgeConfig,
     *,
     environment: Mapping[str, str] | None = None,
     store: str | Path | None = None,
@@ -132,9 +131,7 @@ def estimate(
     )
 
 
-def _net_of(
-    cost: Cost, config: JudgeConfig_of_reading, store: Store, keys: Iterator[Keyed], characters: Positions
-) -> Cost:
+def _net_of(cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[Keyed], characters: Positions) -> Cost:
     """`cost` with what `store` answers of it. What is left is priced by its share of the `characters` of all trials."""
     n_asked, stored, left = 0, 0, 0
     while chunk := list(islice(keys, CHUNK)):

@@ -11,6 +11,7 @@ from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import awaited
 from youden.judging.asking.outcomes import Outcomes
 from youden.judging.call.failures import Failure
+from youden.judging.store.claims import UnderWay
 from youden.judging.store.plan_answers import Call, look_up
 from youden.nouns import Completion
 
@@ -130,7 +131,7 @@ class Routing:
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
         self._queue = queue
         self._caller = caller
-        self._under_way = outcomes.store.under_way()
+        self._under_way = UnderWay(outcomes.store.place)
 
     async def route_all(self) -> None:
         """Look every row up and send it its way; ends early where the run has to end."""

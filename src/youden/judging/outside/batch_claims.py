@@ -68,7 +68,7 @@ class Holding:
         if rest is not None:
             self._claims.take([rest.claim])
             self._own.add(rest.id)
-        self._store.settle(job.id, None if rest is None else self._jobs.row(rest))
+        self._store.settle(job.id, None if rest is None else rest.row)
 
     def left(self) -> list[Job]:
         """Batches that were sent earlier and that nobody waits for, held from now on with their keys. Of those that were not even

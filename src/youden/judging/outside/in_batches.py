@@ -24,7 +24,7 @@ from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results
-from youden.judging.store.claims import Job, new_id
+from youden.judging.store.claims import Job, Jobs, new_id
 from youden.judging.store.plan_answers import Call, look_up
 from youden.nouns import Completion
 from youden.text.sentences import counted
@@ -116,7 +116,7 @@ class InBatches:
         self._budget = budget
         self._batching = batching
         questions = self._config.questions()
-        self._jobs = self._store.jobs(address=questions.address, model=questions.model)
+        self._jobs = Jobs(self._store.place, address=questions.address, model=questions.model)
         self._holding = Holding(self._store, self._jobs)
         self._done = np.zeros(len(self._work), dtype=np.bool_)
         self._failed: dict[str, Call] = {}
@@ -206,7 +206,7 @@ class InBatches:
 
     async def _sent(self, part: list[Line]) -> Job | None:
         """The batch of these lines, None where it could not be begun; then the run ends."""
-        job = Job(math.fsum(line.usd for line in part), tuple(line.key for line in part))
+        job = self._jobs.new(math.fsum(line.usd for line in part), [line.key for line in part])
         self._holding.note(job)
         self._budget.take(job.usd)
         try:

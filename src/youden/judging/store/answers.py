@@ -21,7 +21,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -32,30 +32,12 @@ import orjson
 from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
-from youden.judging.store.claims import LEASE, Claims, Jobs, UnderWay
-from youden.judging.store.contract import Batch, FailureRow, Place, Row, all_rows
+from youden.judging.store.claims import LEASE, Claims
+from youden.judging.store.contract import FailureRow, Payment, Place, Row, Unwritten, all_rows
 from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
 from youden.registry import Registry
 from youden.text.printable import is_file, shown
-
-
-@dataclass(frozen=True)
-class Payment:
-    """What the tries of one request took. usd: NaN where a price is unknown; tokens and seconds: of answers alone."""
-
-    usd: float
-    tokens_in: int = 0
-    tokens_out: int = 0
-    seconds: float = 0.0
-
-    def __add__(self, other: Payment) -> Payment:
-        return Payment(
-            self.usd + other.usd,
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-            self.seconds + other.seconds,
-        )
 
 
 def payment_of(usd: float, completion: Completion | None) -> Payment:
@@ -141,8 +123,8 @@ class Store:
         self.lease = lease
         self._flushing = RLock()
         self._adding = RLock()
-        self._unwritten = _Unwritten()
-        self._being_written = _Unwritten()
+        self._unwritten = Unwritten()
+        self._being_written = Unwritten()
         self._flushed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -162,14 +144,16 @@ class Store:
         """key → what came of it, for those of `keys` that were answered or given up on the last time they were asked. An answer
         that cannot be trusted is a failure: replies were once kept as they came."""
         with self._adding:
-            outcomes = {**self._being_written.outcomes, **self._unwritten.outcomes}
-        unwritten = {key: outcomes[key] for key in keys if key in outcomes}
+            new_failures = self._being_written.failures | self._unwritten.failures
+            new_answers = self._being_written.answers | self._unwritten.answers
         answers, failures = self.place.known(keys) if keys else ([], [])
+        texts = dict(answers) | {key: new_answers[key] for key in keys if key in new_answers}
+        read = {text: self._read(text) for text in set(texts.values())}
+        failures += [new_failures[key] for key in keys if key in new_failures]
         found: dict[str, Completion | Failure] = {
             key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in failures
         }
-        read = {text: self._read(text) for text in {text for _, text in answers}}
-        return found | {key: read[text] for key, text in answers} | unwritten
+        return found | {key: read[text] for key, text in texts.items()}
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
         """key → completion for those of `keys` that were answered."""
@@ -192,7 +176,11 @@ class Store:
         so wait for the disk; who says no calls `flush` from another thread.
         """
         with self._adding:
-            self._unwritten.outcomes[key] = outcome
+            if isinstance(outcome, Completion):
+                self._unwritten.answers[key] = orjson.dumps(outcome).decode()
+                self._unwritten.failures.pop(key, None)
+            else:
+                self._unwritten.failures[key] = _failure_row(key, outcome)
             if again:
                 self._unwritten.again.add(key)
         if waits and (self.n_unwritten >= MOST_UNWRITTEN or time.monotonic() - self._flushed >= LINGER):
@@ -208,10 +196,10 @@ class Store:
         """Write many at once, by key: answers that `payer` paid for elsewhere, nobody knows how much. What was added before is
         written before."""
         texts = {id(one): orjson.dumps(one).decode() for one in {id(one): one for one in answers.values()}.values()}
-        batch = Batch(
-            [(key, texts[id(one)]) for key, one in answers.items()],
-            [_failure_row(key, one) for key, one in failures.items()],
-            [(payer, key, None, one.tokens_in, one.tokens_out, 0.0) for key, one in answers.items()],
+        batch = Unwritten(
+            {key: texts[id(one)] for key, one in answers.items()},
+            {key: _failure_row(key, one) for key, one in failures.items()},
+            {(payer, key): Payment(math.nan, one.tokens_in, one.tokens_out) for key, one in answers.items()},
         )
         with self._flushing:
             self.flush()
@@ -220,7 +208,7 @@ class Store:
     @property
     def n_unwritten(self) -> int:
         """Outcomes that are not on disk yet; for a moment too many, while `flush` takes them over, and never too few."""
-        return len(self._unwritten.outcomes) + len(self._being_written.outcomes)
+        return len(self._unwritten) + len(self._being_written)
 
     def pay(self, payer: str, key: str, payment: Payment) -> None:
         """Note what a try cost, before `add` keeps what came of it: both are written by the same `flush`."""
@@ -235,11 +223,7 @@ class Store:
     def paid(self, payer: str) -> dict[str, Payment]:
         """key → what `payer` paid for that request, in this and all earlier passes."""
         self.flush()
-        rows = self.place.paid(payer)
-        return {
-            key: Payment(math.nan if usd is None else usd, n_in, n_out, seconds)
-            for key, usd, n_in, n_out, seconds in rows
-        }
+        return self.place.paid(payer)
 
     def flush(self) -> None:
         """Write everything added so far, in one transaction, which also ends the claims on it."""
@@ -248,28 +232,20 @@ class Store:
             with self._adding:
                 if self._unwritten.is_empty:
                     return
-                self._being_written, self._unwritten = self._unwritten, _Unwritten()
+                self._being_written, self._unwritten = self._unwritten, Unwritten()
             try:
-                self.place.write(self._being_written.batch())
+                self.place.write(self._being_written)
             except BaseException:
                 with self._adding:
                     self._unwritten = self._being_written.and_then(self._unwritten)
                 raise
             finally:
                 with self._adding:
-                    self._being_written = _Unwritten()
+                    self._being_written = Unwritten()
 
     def claims(self) -> Claims:
         """For one asker: who else asks into this store."""
         return Claims(self.place, seconds=self.lease)
-
-    def jobs(self, *, address: str, model: str) -> Jobs:
-        """The batches of a model that are under way."""
-        return Jobs(self.place, address=address, model=model)
-
-    def under_way(self) -> UnderWay:
-        """The keys in all batches that are under way."""
-        return UnderWay(self.place)
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Note whose answers are kept here, so that a replay need not be told."""
@@ -303,44 +279,6 @@ class Store:
             return Failure(error.kind, error.status, error.reason)
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise explanation(self.name, str(error)) from None
-
-
-class _Unwritten:
-    """What was added and is not written yet."""
-
-    def __init__(self) -> None:
-        self.outcomes: dict[str, Completion | Failure] = {}
-        self.again: set[str] = set()
-        self.payments: dict[tuple[str, str], Payment] = {}
-        self.settled: dict[str, Row | None] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.outcomes and not self.payments and not self.settled
-
-    def pay(self, payer: str, key: str, payment: Payment) -> None:
-        before = self.payments.get((payer, key))
-        self.payments[payer, key] = payment if before is None else before + payment
-
-    def and_then(self, later: _Unwritten) -> Self:
-        self.outcomes |= later.outcomes
-        self.again |= later.again
-        self.settled |= later.settled
-        for (payer, key), payment in later.payments.items():
-            self.pay(payer, key, payment)
-        return self
-
-    def batch(self) -> Batch:
-        return Batch(
-            [(key, orjson.dumps(one).decode()) for key, one in self.outcomes.items() if isinstance(one, Completion)],
-            [_failure_row(key, one) for key, one in self.outcomes.items() if isinstance(one, Failure)],
-            [
-                (*whose, None if math.isnan(one.usd) else one.usd, one.tokens_in, one.tokens_out, one.seconds)
-                for whose, one in self.payments.items()
-            ],
-            self.again,
-            list(self.settled.items()),
-        )
 
 
 def _text(config: dict[str, Json]) -> str:

@@ -18,12 +18,12 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -129,38 +129,35 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """One file of requests under way.
+    """One file of requests under way: a row of `batches`.
 
-    usd: the worst it can cost, NaN where prices are unknown. file, batch: the provider's ids, None until it has given them.
-    keys: of the requests, in the order of the file's lines.
+    address, model: who is asked. usd: the worst it can cost, NaN where prices are unknown. keys: of the requests, in the order of
+    the file's lines. file, batch: the provider's ids, None until it has given them. created: seconds since 1970.
     """
 
+    address: str
+    model: str
     usd: float
     keys: tuple[str, ...]
     file: str | None = None
     batch: str | None = None
     id: str = field(default_factory=new_id)
+    created: float = field(default_factory=time.time)
 
     @property
     def claim(self) -> str:
         """What is claimed by whoever waits for it."""
         return f"batch {self.id}"
 
-
-@dataclass(frozen=True)
-class Noted:
-    """A batch as the store shows it. created: seconds since 1970."""
-
-    id: str
-    address: str
-    model: str
-    batch: str | None
-    n_requests: int
-    created: float
+    @property
+    def row(self) -> Row:
+        """As the store keeps it."""
+        usd, keys = None if math.isnan(self.usd) else self.usd, orjson.dumps(self.keys).decode()
+        return self.id, self.address, self.model, usd, self.file, self.batch, keys, self.created
 
 
 class Jobs:
-    """The batches of one model at one address."""
+    """The batches under way of one model at one address."""
 
     def __init__(self, place: Place, *, address: str, model: str) -> None:
         self.place = place.name
@@ -169,24 +166,19 @@ class Jobs:
 
     def pending(self) -> list[Job]:
         """What was sent, or is being sent, and not merged, oldest first."""
-        return [
-            Job(math.nan if usd is None else usd, tuple(orjson.loads(keys)), file, batch, number)
-            for number, usd, file, batch, keys in self._rows()
-        ]
+        return [job for job in all_jobs(self._place) if (job.address, job.model) == self._whose]
 
     def keys(self, *, but: Collection[str]) -> set[str]:
         """All keys in batches under way, without those of the jobs whose ids are `but`."""
-        found = (orjson.loads(keys) for number, _, _, _, keys in self._rows() if number not in but)
-        return {key for keys in found for key in keys}
+        return {key for job in self.pending() if job.id not in but for key in job.keys}
+
+    def new(self, usd: float, keys: Sequence[str]) -> Job:
+        """A batch of requests under `keys` that is not noted yet."""
+        return Job(*self._whose, usd, tuple(keys))
 
     def add(self, job: Job) -> None:
         """Note a batch before anything of it leaves the machine."""
-        self._place.put_rows("batches", [self.row(job)])
-
-    def row(self, job: Job) -> Row:
-        """The note of a batch."""
-        usd = None if math.isnan(job.usd) else job.usd
-        return job.id, *self._whose, usd, job.file, job.batch, orjson.dumps(job.keys).decode(), time.time()
+        self._place.put_rows("batches", [job.row])
 
     def uploaded(self, job: Job, file: str) -> Job:
         """Note the id of the file that the provider holds."""
@@ -206,12 +198,6 @@ class Jobs:
             raise lease_lost(self.place)
         return job
 
-    def _rows(self) -> Iterator[tuple[Any, ...]]:
-        rows = all_batches(self._place)
-        for number, address, model, usd, file, batch, keys, _ in rows:
-            if (address, model) == self._whose:
-                yield number, usd, file, batch, keys
-
 
 class UnderWay:
     """The keys in the batches of all models, for one who asks call by call."""
@@ -225,23 +211,20 @@ class UnderWay:
         of = self._place.batches()
         known, keys = self._known
         if of != known:
-            rows = all_batches(self._place) if of else []
-            keys = frozenset(key for *_, listed, _ in rows for key in orjson.loads(listed))
+            keys = frozenset(key for job in (all_jobs(self._place) if of else ()) for key in job.keys)
             self._known = of, keys
         return keys
 
 
-def noted_batches(place: Place) -> list[Noted]:
+def all_jobs(place: Place) -> list[Job]:
     """Every batch under way that `place` knows of, oldest first."""
-    return [
-        Noted(number, address, model, batch, len(orjson.loads(keys)), created)
-        for number, address, model, _, _, batch, keys, created in all_batches(place)
+    jobs = [
+        Job(address, model, math.nan if usd is None else usd, tuple(orjson.loads(keys)), file, batch, number, created)
+        for number, address, model, usd, file, batch, keys, created in cast(
+            list[tuple[Any, ...]], all_rows(place, "batches")
+        )
     ]
-
-
-def all_batches(place: Place) -> list[tuple[Any, ...]]:
-    """The rows of all batches, oldest first."""
-    return sorted(all_rows(place, "batches"), key=lambda row: (row[-1], row[0]))
+    return sorted(jobs, key=lambda job: (job.created, job.id))
 
 
 def lease_lost(place: str) -> JudgeError:

@@ -9,8 +9,8 @@ another machine waits for it a while when it is away. Times are seconds by one c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, Self, get_args
 
 from youden.errors import ConfigError
 
@@ -73,23 +73,60 @@ def definition(table: str) -> str:
 
 Row = tuple[str | int | float | None, ...]
 FailureRow = tuple[str, str, int | None, str]
-PaymentRow = tuple[str, str, float | None, int, int, float]
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What is written together. answers: (key, JSON); again: keys that were asked again, whose outcome replaces what is there;
-    settled: (name of a row of `batches`, the row in its place or None): batches whose results these are."""
+class Payment:
+    """What the tries of one request took. usd: NaN where a price is unknown; tokens and seconds: of answers alone."""
 
-    answers: Sequence[tuple[str, str]]
-    failures: Sequence[FailureRow]
-    payments: Sequence[PaymentRow]
-    again: Collection[str] = ()
-    settled: Sequence[tuple[str, Row | None]] = ()
+    usd: float
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Payment) -> Payment:
+        return Payment(
+            self.usd + other.usd,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.seconds + other.seconds,
+        )
+
+
+@dataclass
+class Unwritten:
+    """What is written together.
+
+    answers: key → JSON; failures: key → row; payments: (payer, key) → payment. again: keys that were asked again, whose outcome
+    replaces what is there. settled: name of a row of `batches`, whose results these are → the row in its place, or None.
+    """
+
+    answers: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, FailureRow] = field(default_factory=dict)
+    payments: dict[tuple[str, str], Payment] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
+    settled: dict[str, Row | None] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """How many outcomes there are."""
+        return len(self.answers) + len(self.failures)
 
     @property
-    def keys(self) -> list[str]:
-        return [key for key, _ in self.answers] + [row[0] for row in self.failures]
+    def is_empty(self) -> bool:
+        return not (self.answers or self.failures or self.payments or self.settled)
+
+    def pay(self, payer: str, key: str, payment: Payment) -> None:
+        before = self.payments.get((payer, key))
+        self.payments[payer, key] = payment if before is None else before + payment
+
+    def and_then(self, later: Unwritten) -> Self:
+        self.answers |= later.answers
+        self.failures |= later.failures
+        self.again |= later.again
+        self.settled |= later.settled
+        for whose, payment in later.payments.items():
+            self.pay(*whose, payment)
+        return self
 
 
 @dataclass(frozen=True)
@@ -137,12 +174,12 @@ class Place(Protocol):
         commits later comes with a later mark."""
         ...
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Unwritten) -> None:
         """Write it and end the claims on its keys. The first outcome of a key stands, an answer before a failure."""
         ...
 
-    def paid(self, payer: str) -> list[tuple[str, float | None, int, int, float]]:
-        """(key, USD, tokens in, tokens out, seconds): all that `payer` paid."""
+    def paid(self, payer: str) -> dict[str, Payment]:
+        """key → all that `payer` paid for it."""
         ...
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:

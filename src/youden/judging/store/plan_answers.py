@@ -17,7 +17,8 @@ import numpy as np
 from youden.judging.call.failures import Failure, Tries
 from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Keyed, Questions
-from youden.judging.store.answers import Payment, Store
+from youden.judging.store.answers import Store
+from youden.judging.store.contract import Payment
 from youden.nouns import MISSING_REASONS, Completion, Finding, Json, Plan, Pool, Request, Verdicts
 from youden.nouns.pool import Bools
 

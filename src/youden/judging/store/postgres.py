@@ -19,7 +19,7 @@ from psycopg import errors
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.secrets import keep_secret
-from youden.judging.store.contract import TABLES, VERSION, Batch, definition, other_form
+from youden.judging.store.contract import TABLES, VERSION, Unwritten, definition, other_form
 from youden.judging.store.silence import DEADLINE, NoSignError, Silence, ending, patience
 from youden.judging.store.statements import How, Session, SqlPlace, T
 from youden.text.printable import shown, without_secret
@@ -111,7 +111,7 @@ class PostgresPlace(SqlPlace):
         rows = self._rows(_SINCE, str(mark))
         return max(mark, int(rows[0][0])), [(key, text) for _, key, text in rows if key is not None]
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Unwritten) -> None:
         with self._lock:
             self._n += 1
             super().write(batch)

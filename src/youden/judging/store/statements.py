@@ -7,6 +7,7 @@ words for them. What it says of a failure, how it begins a transaction, and how 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
@@ -16,12 +17,13 @@ from typing import Any, Literal, TypeVar
 import orjson
 
 from youden.judging.store.contract import (
-    Batch,
     Change,
     FailureRow,
     Kept,
     Member,
+    Payment,
     Row,
+    Unwritten,
     key_of_row,
     names_of,
 )
@@ -103,31 +105,34 @@ class SqlPlace:
         answers = [(key, text) for key, text, _, reason in rows if reason is None]
         return answers, [(key, kind, status, reason) for key, kind, status, reason in rows if reason is not None]
 
-    def write(self, batch: Batch) -> None:
-        again, answers = set(batch.again), sorted(batch.answers)
-        answered = _json([key for key, _ in answers])
+    def write(self, batch: Unwritten) -> None:
+        answers, failures = sorted(batch.answers.items()), sorted(batch.failures.values())
+        payments = [
+            (*whose, None if math.isnan(one.usd) else one.usd, one.tokens_in, one.tokens_out, one.seconds)
+            for whose, one in sorted(batch.payments.items(), key=itemgetter(0))
+        ]
 
         def write(db: Session) -> None:
             if not self._is_new(db):
                 return
-            db.many("DELETE FROM @answers WHERE key = ?", [(key,) for key, _ in answers if key in again])
+            db.many("DELETE FROM @answers WHERE key = ?", [(key,) for key, _ in answers if key in batch.again])
             insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
             db.many(insert, answers)
-            db.run("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", answered)
-            if failures := sorted(batch.failures):
-                among = _json([key for key, *_ in failures if key not in again])
+            db.run("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _json(batch.answers))
+            if failures:
+                among = _json(batch.failures.keys() - batch.again)
                 held = set(db.rows("SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)", among))
                 db.many(_FAIL, [row for row in failures if (row[0],) not in held])
-            db.run(_FREE.format("key IN (SELECT value FROM EACH)"), _json(batch.keys))
-            db.many(_PAY, sorted(batch.payments, key=itemgetter(0, 1)))
-            db.many("DELETE FROM @batches WHERE id = ?", [(number,) for number, _ in batch.settled])
-            db.many(_insert("batches"), [row for _, row in batch.settled if row])
+            db.run(_FREE.format("key IN (SELECT value FROM EACH)"), _json([*batch.answers, *batch.failures]))
+            db.many(_PAY, payments)
+            db.many("DELETE FROM @batches WHERE id = ?", [(number,) for number in batch.settled])
+            db.many(_insert("batches"), [row for row in batch.settled.values() if row])
 
         self._do("transaction", write)
 
-    def paid(self, payer: str) -> list[tuple[str, float | None, int, int, float]]:
+    def paid(self, payer: str) -> dict[str, Payment]:
         rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @paid WHERE payer = ?", payer)
-        return [(key, usd, n_in, n_out, seconds) for key, usd, n_in, n_out, seconds in rows]
+        return {key: Payment(math.nan if usd is None else usd, *used) for key, usd, *used in rows}
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
         values = owner, seconds, _json(sorted(set(keys))), _json(gone)
