@@ -124,9 +124,10 @@ def report(folder: Path) -> Callable[[], object]:
 
 def replay(folder: Path) -> Callable[[], object]:
     """A store of answers to REPLAYED trials of 500 characters a text, replayed."""
-    from youden.judging.backends.replay import Replay
     from youden.judging.config.judge_files import load_judge_config
+    from youden.judging.question.questions import keys
     from youden.judging.store.answers import open_store
+    from youden.judging.store.plan_answers import read_answers
     from youden.nouns import Completion
 
     pool, plan = texts_of(folder)
@@ -138,7 +139,8 @@ def replay(folder: Path) -> Callable[[], object]:
 
     def act() -> object:
         with open_store(folder / "replay.db", read_only=True) as store:
-            return Replay(questions, store, judge={"name": "made"}).answer_many(pool, plan)
+            found = read_answers(questions, plan, pool, store, keys(questions, plan, pool))
+            return found.verdicts({"name": "made"})
 
     return act
 

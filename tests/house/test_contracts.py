@@ -68,7 +68,7 @@ def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
     assert {name for name in JUDGES if not backend_of(name).makes_calls} == {*BUILT_FROM_A_PLAN, "jury", "replay"}
 
 
-@pytest.mark.parametrize("name", [name for name in JUDGES if name not in NOT_INSTALLED])
+@pytest.mark.parametrize("name", [name for name in JUDGES if name not in NOT_INSTALLED | {"replay"}])
 def test_whether_a_judge_makes_calls_is_known_without_loading_it_and_is_true(name: str) -> None:
     assert backend_of(name).makes_calls != hasattr(JUDGES.load(name), "answer_many")
 

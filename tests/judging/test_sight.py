@@ -25,7 +25,7 @@ from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from wire_server import Reply, in_a_thread, running
 from youden.cli.progress import Bar, Tally
 from youden.errors import ConfigError
-from youden.judging.asking.progress_log import EventLog
+from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import trusted
@@ -97,13 +97,13 @@ def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
 def test_the_log_holds_one_object_a_line_and_is_added_to(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "log.jsonl"
     for n in range(2):
-        with EventLog(path, now=lambda: 12.3456) as log:
-            log.write("call", {"n": n})
+        with ProgressLog(None, path, now=lambda: 12.3456) as log:
+            log.tell("call", n=n)
     assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == [
         {"time": 12.346, "event": "call", "n": n} for n in range(2)
     ]
     with pytest.raises(ConfigError, match="--log"):
-        EventLog(tmp_path)
+        ProgressLog(None, tmp_path)
 
 
 def quoting(n: int, body: Any) -> Reply:

@@ -24,14 +24,14 @@ REPLAY = "replay"
 class BackendRecord:
     """What is known of a backend or a provider without loading its class, for its library may take seconds.
 
-    place: where its class is, as "module:Class", which speaks its wire format. makes_calls: it answers requests one by one;
-    else it answers whole plans. address: where it asks when a config gives no base_url; empty where its library, or its user
-    alone, knows. key_variable: the environment variable of its key when a config names none. batches: whose Batch API works off
-    its batches. installed: the package that it needs beside youden's own. title: what people call it. refuses: parameters that
-    it turns a request down for, each with what to write instead. own: a pattern of the models that it is asked for when nothing
-    says where they are. thinks: a pattern of its models that think before they answer; room: the keys of a judge's config that
-    such a model needs. hosts: for a library that reaches many, the host's name before the model's, with the variables that
-    hold its keys.
+    place: where its class is, as "module:Class", which speaks its wire format; a replay has none. makes_calls: it answers
+    requests one by one; else it answers whole plans. address: where it asks when a config gives no base_url; empty where its
+    library, or its user alone, knows. key_variable: the environment variable of its key when a config names none. batches:
+    whose Batch API works off its batches. installed: the package that it needs beside youden's own. title: what people call
+    it. refuses: parameters that it turns a request down for, each with what to write instead. own: a pattern of the models
+    that it is asked for when nothing says where they are. thinks: a pattern of its models that think before they answer;
+    room: the keys of a judge's config that such a model needs. hosts: for a library that reaches many, the host's name before
+    the model's, with the variables that hold its keys.
     """
 
     place: str
@@ -77,7 +77,7 @@ BACKENDS = {
         thinks=r"o\d|gpt-[5-9](?!.*chat)",
         room={"temperature": None, "max_tokens": None, "parameters": {"max_completion_tokens": 2048}},
     ),
-    REPLAY: BackendRecord("youden.judging.backends.replay:Replay", makes_calls=False),
+    REPLAY: BackendRecord("", makes_calls=False),
     "wire": BackendRecord("youden.judging.backends.wire:WireJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
 }
 """One record a backend. A test holds it against the classes; tests of all backends take their names from here."""

@@ -13,23 +13,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
 
-from youden.errors import BudgetError, ConfigError, InputError, TooManyMissingError
+from youden.errors import BudgetError, ConfigError, InputError, ReplayMissError, TooManyMissingError
 from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
 from youden.judging.asking.loop import Loop, ask_all
 from youden.judging.asking.outcomes import Outcomes
-from youden.judging.asking.progress_log import EventLog, ProgressLog
+from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, calling_judge, plan_judge
-from youden.judging.backends.replay import Replay
 from youden.judging.backends.several import InTurn, Jury
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
@@ -38,7 +36,7 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
 from youden.judging.outside.in_batches import InBatches
 from youden.judging.outside.tape import with_cassette
-from youden.judging.question.questions import Keyed, Questions
+from youden.judging.question.questions import Keyed, Questions, trial_name
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
 from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdicts
@@ -197,17 +195,9 @@ async def judge_plan(
         )
     if asking.batching is not None:
         config = config.at_batch_prices()
-    with ExitStack() as stack:
-        events = None if asking.log is None else stack.enter_context(EventLog(asking.log))
-        run = _Run(
-            plan,
-            pool,
-            store,
-            asking,
-            budget or Budget(asking.max_cost),
-            ProgressLog(asking.progress, events),
-            os.environ if environment is None else environment,
-        )
+    with ProgressLog(asking.progress, asking.log) as log:
+        environment = os.environ if environment is None else environment
+        run = _Run(plan, pool, store, asking, budget or Budget(asking.max_cost), log, environment)
         if config.backend == JURY:
             ballots = [await _verdicts(run, one, judge) for one in config.judges]
             return Jury(ballots, vote=config.vote, name=config.name).answer_many(pool, plan)
@@ -217,9 +207,7 @@ async def judge_plan(
 async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
     run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
-        if config.backend == REPLAY:
-            return _replayed(run, config)
-        if run.asking.stored_only and config.makes_calls:
+        if config.backend == REPLAY or (run.asking.stored_only and config.makes_calls):
             return _from_store(run, config)
         if judge is not None:
             return await _asked(run, config, Backend(lambda: judge))
@@ -238,19 +226,27 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
         run.log.stop()
 
 
-def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
-    store = _needed(run.store, config)
-    asked = config.of or only_judge(store)
-    questions = asked.questions()
-    replay = Replay(questions, store, judge=asked.describe(), advance=run.log.advance, keys=run.asking.keys)
-    result = replay.answer_many(run.pool, run.plan)
-    return replace(result, warnings=(*_about_cuts(questions, run), *result.warnings))
-
-
 def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
-    store, questions = _needed(run.store, config), config.questions()
+    """The verdicts of a judge that is not to be asked: a replay of one, without its costs, or what was answered elsewhere.
+
+    Raises: ReplayMissError [replay-miss], naming the first trial that was never asked; AnswersMissingError, TooManyMissingError.
+    """
+    store, replays = _needed(run.store, config), config.backend == REPLAY
+    judge = (config.of or only_judge(store)) if replays else config
+    questions = judge.questions()
+
+    def missed(key: str, row: int) -> None:
+        if replays:
+            raise ReplayMissError(
+                f"The store {store.name} has no answer under {key} to {trial_name(run.plan, row)}. "
+                "Replay the plan, pool and judge that were judged, or judge this plan first.",
+                slug="replay-miss",
+            )
+
     keys = run.asking.keys(questions, run.plan, run.pool)
-    found = read_answers(questions, run.plan, run.pool, store, keys, advance=run.log.advance)
+    found = read_answers(questions, run.plan, run.pool, store, keys, advance=run.log.advance, missed=missed)
+    if replays:
+        return found.verdicts(judge.describe(), warnings=_about_cuts(questions, run))
     if n_missed := len(run.plan) - found.n_done:
         raise AnswersMissingError(run.plan, n_missing=n_missed)
     if too_many(found.n_missing, found.n_done, max_missing=run.asking.max_missing):

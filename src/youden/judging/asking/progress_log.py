@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import BinaryIO, Protocol, Self, runtime_checkable
 
 import orjson
 
@@ -17,40 +17,6 @@ from youden.errors import ConfigError
 from youden.nouns import Completion, Json, Progress
 
 FLUSH_SECONDS = 1.0
-
-
-class EventLog:
-    """JSON lines in the file at `path`, after what is in it: `time` (Unix seconds), `event`, and the event's fields.
-
-    Raises: ConfigError [log-unwritable].
-    """
-
-    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._now = now
-        self._flushed = now()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab")
-        except OSError as error:
-            raise ConfigError(
-                f"The log {path} cannot be written ({error.strerror}). Give --log another path.", slug="log-unwritable"
-            ) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
-
-    def write(self, event: str, fields: dict[str, Json]) -> None:
-        """One line; on disk within `FLUSH_SECONDS` of the next one."""
-        now = self._now()
-        self._file.write(orjson.dumps({"time": round(now, 3), "event": event, **fields}) + b"\n")
-        if now - self._flushed >= FLUSH_SECONDS:
-            self._flushed = now
-            self._file.flush()
 
 
 @runtime_checkable
@@ -68,11 +34,37 @@ class Accompanied(Progress, Protocol):
 
 
 class ProgressLog:
-    """Tells a progress display and a log, where there are any."""
+    """Tells a progress display, where there is one, and adds lines of JSON to the file at `path`: `time` (Unix seconds), `event`,
+    and the event's fields. Use it as a context manager where there is a file.
 
-    def __init__(self, progress: Progress | None = None, log: EventLog | None = None) -> None:
+    Raises: ConfigError [log-unwritable].
+    """
+
+    def __init__(
+        self, progress: Progress | None = None, path: Path | None = None, *, now: Callable[[], float] = time.time
+    ) -> None:
         self._progress = progress
-        self._log = log
+        self._now = now
+        self._flushed = now()
+        self._file: BinaryIO | None = None
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+        except OSError as error:
+            raise ConfigError(
+                f"The log {path} cannot be written ({error.strerror}). Give --log another path.", slug="log-unwritable"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def start(self, total: int, *, what: str) -> None:
         if self._progress is not None:
@@ -108,19 +100,23 @@ class ProgressLog:
 
     def answered(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:
         """The line of the log for a call that was answered."""
-        if self._log is not None:
-            self.tell(
-                "call",
-                key=key,
-                outcome=outcome,
-                seconds=round(completion.seconds, 4),
-                tokens_in=completion.tokens_in,
-                tokens_out=completion.tokens_out,
-                usd=usd,
-                model=completion.model,
-            )
+        self.tell(
+            "call",
+            key=key,
+            outcome=outcome,
+            seconds=round(completion.seconds, 4),
+            tokens_in=completion.tokens_in,
+            tokens_out=completion.tokens_out,
+            usd=usd,
+            model=completion.model,
+        )
 
     def tell(self, event: str, **fields: Json) -> None:
-        """One line of the log."""
-        if self._log is not None:
-            self._log.write(event, fields)
+        """One line of the log, on disk within `FLUSH_SECONDS` of the next one."""
+        if self._file is None:
+            return
+        now = self._now()
+        self._file.write(orjson.dumps({"time": round(now, 3), "event": event, **fields}) + b"\n")
+        if now - self._flushed >= FLUSH_SECONDS:
+            self._flushed = now
+            self._file.flush()

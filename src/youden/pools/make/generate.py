@@ -20,7 +20,7 @@ from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import StopReason, out_of_money, run_until_stopped, too_many_missing
 from youden.judging.asking.loop import Loop, ask_all
 from youden.judging.asking.outcomes import Outcomes
-from youden.judging.asking.progress_log import EventLog, ProgressLog
+from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
@@ -109,8 +109,7 @@ class Models:
         self._asking = asking
         self._replay = replay
         self._open = AsyncExitStack()
-        log = None if asking.log is None else self._open.enter_context(EventLog(asking.log))
-        self._log = ProgressLog(asking.progress, log)
+        self._log = self._open.enter_context(ProgressLog(asking.progress, asking.log))
         self._log.start(n_calls, what="generating")
         self._open.callback(self._log.stop)
         self.budget = Budget(asking.max_cost)
