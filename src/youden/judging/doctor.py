@@ -6,10 +6,11 @@ It asks the real server even where a cassette is inserted. It shows no secret, d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from youden.errors import YoudenError
+from youden.judging.asking.calling import within
 from youden.judging.backend_records import backend_of, calling_judge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, ends_the_run
@@ -93,24 +94,16 @@ async def _asked(config: JudgeConfig, connection: Connection) -> tuple[Completio
     judge = calling_judge(config.backend, connection)
     try:
         if "logprobs" in backend_of(config.backend).refuses:
-            return await _answer(judge.answer(plain), config.timeout), False
+            return await within(config.timeout, judge.answer(plain)), False
         try:
-            return await _answer(judge.answer(probing), config.timeout), True
+            return await within(config.timeout, judge.answer(probing)), True
         except CallError as error:
             if error.status not in _NOT_UNDERSTOOD or probing.parameters == plain.parameters:
                 raise
-        return await _answer(judge.answer(plain), config.timeout), False
+        return await within(config.timeout, judge.answer(plain)), False
     finally:
         if hasattr(judge, "aclose"):
             await judge.aclose()
-
-
-async def _answer(answer: Awaitable[Completion], seconds: float) -> Completion:
-    try:
-        async with asyncio.timeout(seconds):
-            return await answer
-    except TimeoutError:
-        raise CallError(f"No reply within {seconds:g} s.", kind="retry") from None
 
 
 def _found(step: str, severity: Severity, says: str) -> Finding:

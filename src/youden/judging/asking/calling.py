@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -91,7 +91,10 @@ class Outage:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Around a call while the server is away: one at a time, after a wait. Once it is back the others go all at once."""
+        """Around a call: while the server is away one at a time, after a wait. Once it is back the others go all at once."""
+        if self._since is None:
+            yield
+            return
         async with AsyncExitStack() as alone:
             await alone.enter_async_context(self._one)
             await self._until_time_to_look()
@@ -166,7 +169,7 @@ class Caller:
         try:
             thought = await self._let_through(call.request)
             spent = worst
-            said = await self._ask(call.request)
+            said = await within(self.config.timeout, self.backend.open().answer(call.request))
             usage = believed(said, call.request, answer_limit=self._answer_limit)
             completion = with_usage(said, usage)
             if usage.tokens_in or usage.tokens_out:
@@ -210,12 +213,14 @@ class Caller:
             raise CallError("Somebody else may ask this by now.", kind="retry", free=True)
         return thought
 
-    async def _ask(self, request: Request) -> Completion:
-        try:
-            async with asyncio.timeout(self.config.timeout):
-                return await self.backend.open().answer(request)
-        except TimeoutError:
-            raise CallError(f"No reply within {self.config.timeout:g} s.", kind="retry") from None
+
+async def within(seconds: float, answer: Awaitable[Completion]) -> Completion:
+    """What a judge answers in time. Raises: CallError."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except TimeoutError:
+        raise CallError(f"No reply within {seconds:g} s.", kind="retry") from None
 
 
 @dataclass

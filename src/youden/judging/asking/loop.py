@@ -111,16 +111,10 @@ class Loop:
                 call = await self._queue.next()
                 more = call is not None
                 if call is not None:
-                    await self._try_in_turn(call)
+                    async with self._caller.outage.turn():
+                        await self._try(call)
             finally:
                 concurrency.release()
-
-    async def _try_in_turn(self, call: Call) -> None:
-        if self._caller.outage.is_on:
-            async with self._caller.outage.turn():
-                await self._try(call)
-        else:
-            await self._try(call)
 
     async def _try(self, call: Call) -> None:
         """One try, and what follows from it."""

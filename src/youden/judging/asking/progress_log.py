@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self, runtime_checkable
+from typing import BinaryIO, Self
 
 import orjson
 
@@ -19,23 +19,10 @@ from youden.nouns import Completion, Json, Progress
 FLUSH_SECONDS = 1.0
 
 
-@runtime_checkable
-class Speaking(Progress, Protocol):
-    """A progress that can also be told something in words."""
-
-    def say(self, text: str) -> None: ...
-
-
-@runtime_checkable
-class Accompanied(Progress, Protocol):
-    """A progress that can also be told of others who work on the same."""
-
-    def beside(self, n_workers: int, *, answered: int) -> None: ...
-
-
 class ProgressLog:
     """Tells a progress display, where there is one, and adds lines of JSON to the file at `path`: `time` (Unix seconds), `event`,
-    and the event's fields. Use it as a context manager where there is a file.
+    and the event's fields. Use it as a context manager where there is a file. A display that also has `say(text)` is told what
+    whoever watches should know, one that has `beside(n_workers, answered=…)` of others who work on the same.
 
     Raises: ConfigError [log-unwritable].
     """
@@ -89,13 +76,13 @@ class ProgressLog:
 
     def beside(self, n_workers: int, *, answered: int) -> None:
         """So many others ask the same, and got so many answers."""
-        if isinstance(self._progress, Accompanied):
-            self._progress.beside(n_workers, answered=answered)
+        if (beside := getattr(self._progress, "beside", None)) is not None:
+            beside(n_workers, answered=answered)
 
     def say(self, event: str, text: str) -> None:
         """Something that whoever watches should know now."""
-        if isinstance(self._progress, Speaking):
-            self._progress.say(text)
+        if (say := getattr(self._progress, "say", None)) is not None:
+            say(text)
         self.tell(event, says=text)
 
     def answered(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:

@@ -32,7 +32,7 @@ import orjson
 from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
-from youden.judging.store.claims import LEASE, Claims
+from youden.judging.store.claims import Claims
 from youden.judging.store.contract import FailureRow, Payment, Place, Row, Unwritten, all_rows
 from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
@@ -114,13 +114,12 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
 class Store:
     """Raw answers by key. Use it as a context manager, or close it. Several threads may use it.
 
-    name: where it is, as it may be shown. lease: seconds that claims on it last unless they are renewed.
+    name: where it is, as it may be shown.
     """
 
-    def __init__(self, place: Place, *, lease: float = LEASE) -> None:
+    def __init__(self, place: Place) -> None:
         self.place = place
         self.name = place.name
-        self.lease = lease
         self._flushing = RLock()
         self._adding = RLock()
         self._unwritten = Unwritten()
@@ -245,7 +244,7 @@ class Store:
 
     def claims(self) -> Claims:
         """For one asker: who else asks into this store."""
-        return Claims(self.place, seconds=self.lease)
+        return Claims(self.place)
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Note whose answers are kept here, so that a replay need not be told."""

@@ -47,17 +47,10 @@ def new_owner() -> str:
 
 
 class Claims:
-    """The claims of one asker on a place, `seconds` long."""
+    """The claims of one asker on a place."""
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        seconds: float = LEASE,
-        now: Callable[[], float] = steady,
-    ) -> None:
+    def __init__(self, place: Place, *, now: Callable[[], float] = steady) -> None:
         self._place = place
-        self._seconds = seconds
         self._now = now
         self._owner = new_owner()
         self._renewed = now()
@@ -68,7 +61,7 @@ class Claims:
     @property
     def doubtful(self) -> bool:
         """Whether this process stood still, or could not reach the place, for so long that others may have taken its claims."""
-        return self._now() - self._renewed >= 0.9 * self._seconds
+        return self._now() - self._renewed >= 0.9 * LEASE
 
     def take(self, keys: Sequence[str]) -> set[str]:
         """Those of `keys` that are this asker's now; somebody else asks the others."""
@@ -78,15 +71,15 @@ class Claims:
             ends = {owner: end for owner, end in self._place.owners().items() if owner != self._owner}
             unchanged = {owner for owner, end in ends.items() if owner in before and before[owner][0] == end}
             self._seen = {owner: before[owner] if owner in unchanged else (end, now) for owner, end in ends.items()}
-            self._free = [o for o, (_, since) in self._seen.items() if now - since > self._seconds or is_gone(o)]
-        return self._place.take(keys, self._owner, seconds=self._seconds, gone=self._free)
+            self._free = [o for o, (_, since) in self._seen.items() if now - since > LEASE or is_gone(o)]
+        return self._place.take(keys, self._owner, seconds=LEASE, gone=self._free)
 
     def renew(self) -> None:
         """Hold what is held for another lease; call it often, it writes every quarter of one."""
         now = self._now()
-        if now - self._renewed < self._seconds / 4:
+        if now - self._renewed < LEASE / 4:
             return
-        self._place.renew(self._owner, seconds=self._seconds)
+        self._place.renew(self._owner, seconds=LEASE)
         self._renewed = now
 
     def finish(self, keys: Collection[str] | None = None) -> None:

@@ -25,7 +25,7 @@ from typing import NamedTuple, Self
 from youden.errors import JudgeError, YoudenError
 from youden.judging.call.budget import PARTS, Budget, OutOfMoneyError
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.claims import is_gone, new_owner
+from youden.judging.store.claims import LEASE, is_gone, new_owner
 from youden.judging.store.contract import Member
 
 BEAT = 1.0
@@ -166,20 +166,20 @@ class Team:
         if self._budget is not None and self._budget.cap < math.inf:
             left = int(self._budget.cap * PARTS) - past - sum(one.granted for one in living)
             granted = max(money.least, min(granted, left))
-        expires = 0.0 if ends else now + self._store.lease
+        expires = 0.0 if ends else now + LEASE
         mine = Member(self._name, self._leads, granted, money.spent, self.answered, expires, self.asks)
         return [*living, *memory, mine]
 
     def _busy(self) -> JudgeError:
         if self._joined:
             return JudgeError(
-                f"This process stood still, or could not reach the store, for more than {self._store.lease:g} s, and another "
+                f"This process stood still, or could not reach the store, for more than {LEASE:g} s, and another "
                 f"one leads the run '{self._run}' now. What was answered is kept; let that one go on.",
                 slug="lease-lost",
             )
         return JudgeError(
             f"The run '{self._run}' is being judged by another process, and both would pay for the same answers. Wait until "
-            f"that one has ended ({self._store.lease:g} s where its machine is gone), or stop it; then the same command goes on. "
+            f"that one has ended ({LEASE:g} s where its machine is gone), or stop it; then the same command goes on. "
             "With --worker this one helps it. If it is another's run that is called alike, give yours a --out of another name.",
             slug="run-busy",
         )

@@ -73,7 +73,7 @@ def wanted_of(
 
 def recorded(wanted: Mapping[str, Wanted], store: Store) -> Iterator[tuple[str, Entry | None]]:
     """(key, entry) of every request, None where the store knows nothing of it."""
-    outcomes = store.failures(list(wanted)) | store.answers(list(wanted))
+    outcomes = store.known(list(wanted))
     for key, one in wanted.items():
         request = canonical(one.request, address=one.address)
         yield key, entry(key, request, outcomes[key]) if key in outcomes else None
@@ -152,7 +152,7 @@ class Models:
         await self._open.aclose()
 
     def _look_up(self, wanted: Mapping[str, Wanted], works: Mapping[str, GeneratedTexts]) -> None:
-        known = self._store.failures(list(wanted)) | self._store.answers(list(wanted))
+        known = self._store.known(list(wanted))
         for key, one in wanted.items():
             if key not in known:
                 of_model = [other for other in wanted.values() if other.model == one.model]
