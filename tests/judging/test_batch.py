@@ -112,13 +112,6 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) ->
     np.testing.assert_array_equal(repeated.answer, truth(PLAN))
 
 
-async def test_the_files_limits_split_a_plan(store: Store) -> None:
-    async with BatchServer() as server:
-        verdicts = await ask(server, store, limits=Limits(requests=100))
-        assert [len(lines) for lines in server.inputs] == [100, 100, 40]
-    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 30), max_size=40),
@@ -133,10 +126,6 @@ def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], 
     assert all(len(part) <= most and total <= most_bytes for part, total in zip(made, totals, strict=True))
     for part, total, after in zip(made, totals, made[1:], strict=False):
         assert len(part) == most or total + len(after[0].text) > most_bytes
-
-
-def test_the_limits_are_the_providers() -> None:
-    assert Limits() == Limits(requests=50_000, bytes=200_000_000)
 
 
 async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(store: Store) -> None:

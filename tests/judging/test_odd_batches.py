@@ -99,7 +99,17 @@ async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Stor
         assert all_jobs(store.place) == []
 
 
-@pytest.mark.parametrize("name", sorted(set(HICCUPS) - {"IN_PROGRESS"}))
+LOOKS = ("an error with status 200", "its files come later", "a list")
+"""What is said for long when a batch is looked at: no end, no files, and no object."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if "look" in HICCUPS[name] and name not in LOOKS else [])
+        for name in sorted(set(HICCUPS) - {"IN_PROGRESS"})
+    ],
+)
 async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_noted(store: Store, name: str) -> None:
     """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
     async with BatchServer(odd=HICCUPS[name]) as server:

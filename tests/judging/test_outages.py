@@ -103,17 +103,6 @@ async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) ->
     assert len(server.bodies) == len(PLAN)
 
 
-async def test_a_provider_of_batches_that_stays_away_ends_the_run(store: Store) -> None:
-    async with BatchServer(faults={"look": ["reset"] * 1000}) as server:
-        asking = Asking(batching=Batching(poll=0.01))
-        with pytest.raises(ShortRunError) as caught:
-            await ask(server.url, store, backend="openai", asking=asking, outage=0.2)
-        assert caught.value.slug == "batch-unreachable"
-        server.faults["look"] = []
-        assert (await ask(server.url, store, backend="openai", asking=asking)).answered.all()
-    assert len(server.bodies) == len(PLAN)
-
-
 def test_an_outage_takes_three_calls_that_had_never_failed_in_a_row() -> None:
     outage = Outage(60)
     assert not any(outage.befell(Tries(), RESET) for _ in range(9))
