@@ -1,23 +1,18 @@
-"""What is left after a kill, beside another process, on a full disk, and of a damaged file."""
+"""What is left on a full disk, and of a damaged file."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import random
-import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from commands import Youden
 from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
-from wire_server import Reply, WireServer, well_behaved
+from wire_server import WireServer
 from youden.errors import ConfigError, YoudenError
 from youden.judging.asking.loop import at_risk
 from youden.judging.engine import judge_plan
@@ -32,11 +27,10 @@ PLAN = dense_plan(POOL)
 CONCURRENCY = 16
 
 
-async def start(url: str, store: Path, *, files_up_to: int | None = None) -> asyncio.subprocess.Process:
-    """The plan judged in a process of its own."""
-    words = [str(HERE / "judging_script.py"), url, str(store), *map(str, SHAPE), str(CONCURRENCY)]
+async def start(url: str, store: Path, *, files_up_to: int) -> asyncio.subprocess.Process:
+    """The plan judged in a process of its own, none of whose files may have more bytes."""
+    words = [str(HERE / "judging_script.py"), url, str(store), *map(str, (*SHAPE, CONCURRENCY, files_up_to))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "src")])}
-    words += [] if files_up_to is None else [str(files_up_to)]
     return await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stdout=asyncio.subprocess.PIPE)
 
 
@@ -49,45 +43,6 @@ async def judged(url: str, path: Path) -> Verdicts:
     config = judge_config(url, backend="wire")
     with open_store(path) as store:
         return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
-
-
-@pytest.mark.long
-async def test_kills_lose_no_more_than_the_bound_and_change_no_number(tmp_path: Path) -> None:
-    dice = random.Random(7)
-    kills, bound = 4, at_risk(judge_config("http://127.0.0.1:9/v1", concurrency=CONCURRENCY))
-    process: asyncio.subprocess.Process | None = None
-    kill_at = 0
-
-    def behave(n: int, body: Any) -> Reply:
-        if process is not None and n == kill_at:
-            process.kill()
-        return replace(well_behaved(n, body), delay=0.002)
-
-    async with WireServer(behave) as server:
-        for _ in range(kills):
-            kill_at = server.n_requests + dice.randint(1, 250)
-            process = await start(server.url, tmp_path / "v.db")
-            await process.communicate()
-            assert process.returncode in (-signal.SIGKILL, 0)
-        process = None
-        whole = await judged(server.url, tmp_path / "v.db")
-        n_asked = server.n_requests
-        straight = await judged(server.url, tmp_path / "other.db")
-    assert n_asked <= len(PLAN) + kills * bound
-    for column in ("answer", "hard", "missing", "key", "served"):
-        np.testing.assert_array_equal(getattr(whole, column), getattr(straight, column))
-    assert (whole.judge, whole.models) == (straight.judge, straight.models)
-
-
-@pytest.mark.slow
-async def test_two_processes_judge_on_one_store(tmp_path: Path) -> None:
-    async with WireServer(lambda n, body: replace(well_behaved(n, body), delay=0.001)) as server:
-        processes = [await start(server.url, tmp_path / "v.db") for _ in range(2)]
-        assert [await output(process) for process in processes] == [str(len(PLAN))] * 2
-        assert server.n_requests == len(PLAN)
-        before = server.n_requests
-        assert (await judged(server.url, tmp_path / "v.db")).answered.all()
-        assert server.n_requests == before
 
 
 @pytest.mark.slow
