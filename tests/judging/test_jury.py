@@ -154,7 +154,7 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
 ) -> None:
     one_server.behave = leaning
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    write_pool(make_pool(6, 12), tmp_path / "pool")
+    write_pool(make_pool(4, 8), tmp_path / "pool")
     models = ("a", "b", "c")
     write_config(
         tmp_path / "r.yaml", pool="pool", judge=jury(one_server.url, *models, vote=vote), max_cost=1.0, out="run"
@@ -202,7 +202,7 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
 def test_a_jury_of_which_one_judge_never_answers_about_an_agent_is_fitted_all_the_same(
     youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = make_pool(5, 10)
+    pool = make_pool(4, 8)
 
     def silent(n: int, body: Any) -> Reply:
         about = body["messages"][-1]["content"]
