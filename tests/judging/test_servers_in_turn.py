@@ -78,14 +78,18 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     assert any(first.url in said.says and "was left out" in said.says for said in verdicts.warnings)
 
 
-async def test_a_server_that_hangs_keeps_few_calls_waiting(store: Store) -> None:
+async def test_a_server_that_hangs_keeps_few_calls_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_turn, "FIRST_WAIT", 600)
     async with WireServer(lambda *_: Reply(fault="stall")) as stuck, WireServer() as well:
         verdicts = await ask(store, stuck, well, timeout=0.3)
     assert verdicts.answered.all()
     assert stuck.n_requests <= 8
 
 
-async def test_a_server_that_turns_every_call_down_is_left_out_and_named(store: Store) -> None:
+async def test_a_server_that_turns_every_call_down_is_left_out_and_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_turn, "FIRST_WAIT", 600)
     async with WireServer(lambda *_: Reply(status=404)) as wrong, WireServer() as right:
         verdicts = await ask(store, right, wrong)
         assert verdicts.answered.all()
