@@ -34,7 +34,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "model_prices_and_context_window_backup.json").write_text(json.dumps(models), encoding="utf-8")
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(prices, "_version", lambda: "1.2")
+    monkeypatch.setattr(prices, "version", lambda _: "1.2")
     prices._table.cache_clear()
     monkeypatch.setattr(prices, "_table", prices._table.__wrapped__)
 

@@ -417,9 +417,9 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     asked = Asked.of(config, plan, pool, lengths={7, len(plan)})
     slow = {key: request for _, key, request in questions.all(plan, pool)}
     assert {asked.name(at) for at in range(len(asked.key))} == set(slow)
-    for at, n_bytes in enumerate(asked.n_bytes.tolist()):
+    for at, characters in enumerate(asked.characters.tolist()):
         messages = slow[asked.name(at)].messages
-        assert (n_bytes, asked.n_messages) == (sum(len(one.content.encode()) for one in messages), len(messages))
+        assert (characters, asked.n_messages) == (sum(len(one.content) for one in messages), len(messages))
     keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan, pool)]
     assert asked.digests == {n: hashlib.sha256(b"".join(keys[:n])).hexdigest() for n in (7, len(plan))}
     places = asked.find(as_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()

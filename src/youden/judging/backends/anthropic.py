@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from youden.judging.backends.wire import WireJudge
-from youden.judging.call.connection import Connection, parsed
+from youden.judging.call.connection import Connection, parsed, request_body
 from youden.judging.call.reply import checked, object_or_empty
 from youden.nouns import Completion, Request
 
@@ -38,8 +38,7 @@ class AnthropicJudge(WireJudge):
 
     def asked(self, request: Request) -> bytes:
         """The request in Anthropic's words."""
-        messages = [{"role": one.role, "content": one.content} for one in request.messages]
-        return orjson.dumps(in_their_words({"model": request.model, "messages": messages, **request.parameters}))
+        return orjson.dumps(in_their_words(request_body(request)))
 
     def read(self, body: bytes, *, seconds: float) -> Completion:
         """The reply's completion. Raises: CallError."""

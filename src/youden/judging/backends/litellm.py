@@ -16,7 +16,7 @@ import openai
 import orjson
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.connection import Connection, retry_after, status_error
+from youden.judging.call.connection import Connection, request_body, retry_after, status_error
 from youden.judging.call.failures import CallError, ending_code, fate
 from youden.judging.call.reply import NO_COOKIES, checked, error_inside, read_response
 from youden.nouns import Completion, Request
@@ -56,15 +56,13 @@ class LitellmJudge:
         began = self._clock()
         try:
             reply = await self._litellm.acompletion(
-                model=request.model,
-                messages=[{"role": one.role, "content": one.content} for one in request.messages],
                 timeout=self._connection.timeout,
                 num_retries=0,
                 max_retries=0,
                 caching=False,
                 drop_params=False,
                 **self._way(),
-                **request.parameters,
+                **request_body(request),
             )
             return checked(reply.model_dump(), seconds=self._clock() - began)
         except Exception as error:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 import aiohttp
+import orjson
 
 from youden.judging.call.connection import Connection, parsed, request_body, status_error
 from youden.judging.call.failures import CallError
@@ -58,7 +59,7 @@ class WireJudge:
 
     def asked(self, request: Request) -> bytes:
         """The body that asks `request`."""
-        return request_body(request)
+        return orjson.dumps(request_body(request))
 
     def read(self, body: bytes, *, seconds: float) -> Completion:
         """The completion that a reply's body holds. Raises: CallError."""

@@ -13,6 +13,7 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import orjson
@@ -106,9 +107,10 @@ class Backend:
             await self._judge.aclose()
 
 
-def request_body(request: Request) -> bytes:
-    """The JSON that asks `request`."""
-    return orjson.dumps({"model": request.model, "messages": request.messages, **request.parameters})
+def request_body(request: Request) -> dict[str, Any]:
+    """What is sent to ask `request`."""
+    messages = [{"role": one.role, "content": one.content} for one in request.messages]
+    return {"model": request.model, "messages": messages, **request.parameters}
 
 
 def parsed(body: bytes) -> object:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -82,14 +82,7 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
 def _source() -> str:
     """Whose table it is, and where it is not litellm's own, when it was seen."""
     shipped = _table().get("source")
-    return f"litellm {_version()}'s table" if shipped is None else str(shipped["says"])
-
-
-def _version() -> str:
-    try:
-        return version("litellm")
-    except PackageNotFoundError:
-        return "of unknown version"
+    return f"litellm {version('litellm')}'s table" if shipped is None else str(shipped["says"])
 
 
 __all__ = ["JudgeConfig", "load_judge_config", "price"]

@@ -23,12 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from youden.errors import InputError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.outside.lines import request_line
-from youden.judging.question.prompts import sendable
 from youden.judging.question.questions import Questions, keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
-from youden.nouns import INDEPENDENT, Message, Plan, Pool, Request
-from youden.nouns.pool import Ids, Positions
+from youden.nouns import Plan, Pool, Request
+from youden.nouns.pool import Positions
 from youden.text.yaml_text import misfit
 
 BYTES = 32
@@ -37,13 +36,13 @@ BYTES = 32
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Each request of `plan` once. key: bytes S32[M], in ascending order; row: the first trial that asks it; n_bytes: of its
-    messages in UTF-8; n_messages: of each. digests: sha256 (hex) of the first trials' keys, by how many they are."""
+    """Each request of `plan` once. key: bytes S32[M], in ascending order; row: the first trial that asks it; characters: of its
+    messages; n_messages: of each. digests: sha256 (hex) of the first trials' keys, by how many they are."""
 
     config: JudgeConfig
     key: np.ndarray
     row: Positions
-    n_bytes: Ids
+    characters: Positions
     n_messages: int
     digests: Mapping[int, str]
 
@@ -53,8 +52,8 @@ class Asked:
         questions = config.questions()
         every, digests = _digests(questions, plan, pool, lengths=lengths)
         key, row = np.unique(every, return_index=True)
-        around = questions.prompt.messages("", "", hint=questions.hint)
-        return cls(config, key, row, _bytes_of(questions, plan, pool, around=around)[row], len(around), digests)
+        n_messages = len(questions.prompt.messages("", "", hint=questions.hint))
+        return cls(config, key, row, questions.characters(plan, pool)[row], n_messages, digests)
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
         """int64[N]: where each of these keys, bytes S32[N], stands in `key`, −1 for one that is not asked."""
@@ -109,19 +108,7 @@ def _digests(
     return every, digests
 
 
-def _bytes_of(questions: Questions, plan: Plan, pool: Pool, *, around: Sequence[Message]) -> Ids:
-    """int32[N]: the bytes of each trial's messages in UTF-8. around: the messages of two empty texts."""
-    length = np.array([[len(sendable(text).encode()) if text else 0 for text in row] for row in pool.every])
-    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
-    one, two = plan.text_rows
-    both = length[one, plan.item] + length[two, other]
-    n_bytes: Ids = (both + sum(len(message.content.encode()) for message in around)).astype(np.int32)
-    for row in np.flatnonzero(questions.cut(plan, pool)).tolist():
-        n_bytes[row] = sum(len(one.content.encode()) for one in questions.request(plan, pool, row).messages)
-    return n_bytes
-
-
-VERSION = 1
+VERSION: Literal[1] = 1
 NAME = "export.json"
 METADATA = b"youden"
 """The key of a Parquet file's metadata under which it holds what `export.json` says."""
@@ -139,7 +126,7 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True)
 
-    version: int = VERSION
+    version: Literal[1]
     plan: str = Field(pattern=r"^[0-9a-f]{64}$")
     trials: int = Field(ge=0)
     requests: int = Field(ge=0)
@@ -161,20 +148,20 @@ class Manifest(BaseModel):
 def read_manifest(text: bytes, *, where: Path) -> Manifest:
     """What `text` says. Raises: InputError [export-unreadable], [export-version]."""
     try:
-        said = _Versioned.model_validate_json(text[:_MOST_BYTES])
-        if said.version == VERSION:
-            return Manifest.model_validate_json(text)
+        found = Manifest.model_validate_json(text[:_MOST_BYTES])
     except ValidationError as error:
+        if any(one["loc"] == ("version",) and one["type"] == "literal_error" for one in error.errors()):
+            raise InputError(
+                f"{where} is of another version of an export than {VERSION}, which this youden reads. Export the plan again "
+                "with this one.",
+                slug="export-version",
+            ) from None
         raise InputError(
             f"{where} does not say which export it is of: {misfit(error)}. Take the export.json that "
             "`youden plan CONFIG --export DIR` wrote, or move the answers away from it.",
             slug="export-unreadable",
         ) from None
-    raise InputError(
-        f"{where} is of version {said.version} of an export, and this youden reads version {VERSION}. "
-        "Export the plan again with this one.",
-        slug="export-version",
-    )
+    return found
 
 
 def refuse_other_plan(where: Path, manifest: Manifest, asked: Sequence[tuple[JudgeConfig, str | None]]) -> None:
@@ -197,12 +184,6 @@ def refuse_other_plan(where: Path, manifest: Manifest, asked: Sequence[tuple[Jud
         "export this plan.",
         slug="export-other-plan",
     )
-
-
-class _Versioned(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    version: int
 
 
 def _shown(value: JsonValue) -> str:
@@ -311,6 +292,7 @@ def _exported(
     n_files = min(shards, len(rest))
     names = [f"requests-{number}.{format}" for number in range(n_files)]
     manifest = Manifest(
+        version=VERSION,
         plan=asked.digests[n_own],
         trials=n_own,
         requests=len(rest),

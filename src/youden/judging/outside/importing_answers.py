@@ -286,8 +286,8 @@ class _Taking:
     def take(self, rows: Sequence[Row]) -> None:
         """Keep what may be new in these rows."""
         failures: dict[str, Failure] = {}
-        for key, judge, n_bytes, said in self._known(rows):
-            outcome = self._believed(said, judge, n_bytes) if isinstance(said, Completion) else said
+        for key, judge, characters, said in self._known(rows):
+            outcome = self._believed(said, judge, characters) if isinstance(said, Completion) else said
             if key in self._answers:
                 self._taken.there += 1
             elif isinstance(outcome, Completion):
@@ -343,29 +343,30 @@ class _Taking:
         return taken
 
     def _known(self, rows: Sequence[Row]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
-        """(key, judge, bytes of its request, outcome) of the rows that can be read and are of this plan."""
+        """(key, judge, characters of its request, outcome) of the rows that can be read and are of this plan."""
         self._taken.rows += len(rows)
         readable = [row for row in rows if row.outcome is not None]
         self._taken.unread += len(rows) - len(readable)
         keys = as_bytes([row.key for row in readable])
-        judge, n_bytes = np.full(len(keys), -1), np.zeros(len(keys), dtype=np.int64)
+        judge, size = np.full(len(keys), -1), np.zeros(len(keys), dtype=np.int64)
         for number, asked in enumerate(self.asked):
             at = asked.find(keys)
             here = (at >= 0) & (judge < 0)
-            judge[here], n_bytes[here] = number, asked.n_bytes[at[here]]
+            judge[here], size[here] = number, asked.characters[at[here]]
         names = keys.tobytes().hex()
-        for n, (row, whose, size) in enumerate(zip(readable, judge.tolist(), n_bytes.tolist(), strict=True)):
+        for n, (row, whose, characters) in enumerate(zip(readable, judge.tolist(), size.tolist(), strict=True)):
             if whose < 0 or row.outcome is None:
                 self._taken.unknown += 1
                 if len(self._taken.named) < _NAMED:
                     self._taken.named.append(str(row.key)[:_LONGEST])
             else:
-                yield names[2 * BYTES * n : 2 * BYTES * (n + 1)], whose, size, row.outcome
+                yield names[2 * BYTES * n : 2 * BYTES * (n + 1)], whose, characters, row.outcome
 
-    def _believed(self, said: Completion, judge: int, n_bytes: int) -> Completion | CallError:
+    def _believed(self, said: Completion, judge: int, characters: int) -> Completion | CallError:
+        """What is believed of it. A request has at least as many bytes as characters, and at most four times as many."""
         asked = self.asked[judge]
         try:
-            usage = believed_of(said, n_bytes=n_bytes, n_messages=asked.n_messages, answer_limit=self._limits[judge])
+            usage = believed_of(said, n_bytes=characters, n_messages=asked.n_messages, answer_limit=self._limits[judge])
         except CallError as error:
             return error
         self._taken.doubted += usage.doubt is not None

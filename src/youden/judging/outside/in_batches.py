@@ -22,14 +22,12 @@ from youden.judging.call.failures import CallError, ends_the_run, fate
 from youden.judging.call.reply import believed, with_usage
 from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.outside.batch_claims import Holding
-from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
+from youden.judging.outside.batch_providers import NOT_FOUND, BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results
 from youden.judging.store.claims import Job, Jobs, new_id
 from youden.judging.store.plan_answers import Call, look_up
 from youden.nouns import Completion
 from youden.text.sentences import counted
-
-NOT_FOUND = 404
 
 
 def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: str) -> YoudenError:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from youden.judging.asking.terms import Limits
+from youden.judging.call.connection import request_body
 from youden.judging.call.failures import CallError, fate, in_words
 from youden.judging.call.reply import checked, object_or_empty
 from youden.nouns import Completion, Request
@@ -39,8 +40,8 @@ class Line:
 
 def request_line(key: str, request: Request, *, usd: float) -> Line:
     """The line that asks `request`."""
-    body = {"model": request.model, "messages": request.messages, **request.parameters}
-    text = orjson.dumps({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}) + b"\n"
+    said = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": request_body(request)}
+    text = orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
     return Line(key, text, usd)
 
 

@@ -24,7 +24,7 @@ from youden.judging.outside.cassette_file import (
     write_cassette,
 )
 from youden.judging.question.questions import canonical, key_of
-from youden.nouns import Completion, Finding, Json, Request
+from youden.nouns import Completion, Json, Judge, Request
 
 MODES = ("none", "once", "new", "all")
 
@@ -102,25 +102,25 @@ def with_cassette(backend: Backend, *, address: str, who: str, judge: Mapping[st
     if tape is None:
         return backend
 
-    def record(request: Request, outcome: Completion | Failure) -> None:
-        tape.keep(canonical(request, address=address), outcome, judge=judge)
-
-    return Backend(
-        lambda: Player(tape, backend, address=address, who=who),
-        live=tape.records,
-        batches=False,
-        record=record if tape.records else None,
-    )
+    return Player(tape, backend, address=address, who=who, judge=judge)
 
 
-class Player:
-    """Answers from a tape, and from `backend`, which is made with its key once something has to be asked."""
+class Player(Backend):
+    """Answers from a tape, and by the judge of `backend`, which is made with its key once something has to be asked."""
 
-    def __init__(self, tape: Tape, backend: Backend, *, address: str, who: str) -> None:
+    def __init__(
+        self, tape: Tape, backend: Backend, *, address: str, who: str, judge: Mapping[str, Json] | None
+    ) -> None:
+        record = self._keep if tape.records else None
+        super().__init__(backend.make, live=tape.records, batches=False, record=record)
         self.name = who
         self._tape = tape
-        self._backend = backend
         self._address = address
+        self._asked = judge
+
+    def open(self) -> Judge:
+        """Itself: what is on the tape needs no key."""
+        return self
 
     async def answer(self, request: Request) -> Completion:
         """What the tape holds of the request; a failure given up on is one again, without more tries.
@@ -132,24 +132,14 @@ class Player:
         if found is None:
             if not self._tape.records:
                 raise self._miss(orjson.loads(orjson.dumps(asked)))
-            return await self._backend.open().answer(request)
+            return await super().open().answer(request)
         self._tape.n_played += 1
         if isinstance(found.outcome, Failure):
             raise CallError(found.outcome.reason, kind="rejected", status=found.outcome.status)
         return found.outcome
 
-    @property
-    def has_others(self) -> bool:
-        """As the backend's."""
-        return self._backend.has_others
-
-    def warnings(self) -> tuple[Finding, ...]:
-        """As the backend's."""
-        return self._backend.warnings()
-
-    async def aclose(self) -> None:
-        """Let go of the backend."""
-        await self._backend.aclose()
+    def _keep(self, request: Request, outcome: Completion | Failure) -> None:
+        self._tape.keep(canonical(request, address=self._address), outcome, judge=self._asked)
 
     def _miss(self, asked: Mapping[str, Any]) -> ReplayMissError:
         return ReplayMissError(
