@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -37,10 +36,9 @@ class LitellmJudge:
     Raises: JudgeError [judge-extra] where litellm is not installed; ConfigError [judge-two-keys] for credentials in a URL.
     """
 
-    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.name = connection.name
         self._connection = connection
-        self._clock = clock
         if connection.authorization is not None:
             raise ConfigError(
                 f"The judge '{connection.name}' has credentials in base_url, which litellm does not send. Take them out and "
@@ -53,7 +51,7 @@ class LitellmJudge:
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
         self._http = self._litellm.aclient_session = self._http or _client()
-        began = self._clock()
+        began = time.perf_counter()
         try:
             reply = await self._litellm.acompletion(
                 timeout=self._connection.timeout,
@@ -64,7 +62,7 @@ class LitellmJudge:
                 **self._way(),
                 **request_body(request),
             )
-            return checked(reply.model_dump(), seconds=self._clock() - began)
+            return checked(reply.model_dump(), seconds=time.perf_counter() - began)
         except Exception as error:
             raise _call_error(error) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import aiohttp
 import orjson
@@ -22,10 +22,9 @@ class WireJudge:
 
     path = "chat/completions"
 
-    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.name = connection.name
         self._connection = connection
-        self._clock = clock
         self._url = f"{connection.address}/{self.path}"
         self._session: aiohttp.ClientSession | None = None
 
@@ -40,12 +39,12 @@ class WireJudge:
             raise broken(error) from None
 
     async def _answered(self, session: aiohttp.ClientSession, request: Request) -> Completion:
-        began = self._clock()
+        began = time.perf_counter()
         async with session.post(self._url, data=self.asked(request), allow_redirects=False) as reply:
             body = await body_of(reply)
         if not 200 <= reply.status < 300:
             raise status_error(reply.status, body, reply.headers)
-        return self.read(body, seconds=self._clock() - began)
+        return self.read(body, seconds=time.perf_counter() - began)
 
     @staticmethod
     def headers(connection: Connection) -> dict[str, str]:

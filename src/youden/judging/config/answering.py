@@ -21,12 +21,10 @@ from youden.judging.question.parsing import (
     PARSERS,
     Decision,
     Truncation,
-    decision_hint,
     decision_parameters,
 )
 from youden.judging.question.prompts import Prompt, load_prompt
-from youden.judging.question.questions import characters
-from youden.nouns import Json, Request
+from youden.nouns import Json
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -153,12 +151,6 @@ class Answering(BaseModel):
         """Most tokens an answer can have; None where nothing bounds it."""
         limits = [value for name, value in self.request_parameters.items() if name in _LIMITS]
         return next((limit for limit in limits if isinstance(limit, int)), None)
-
-    @property
-    def overhead_characters(self) -> int:
-        """Characters of a request around its two texts."""
-        hint = decision_hint(self.decision, tuple(self.loaded_prompt.labels))
-        return characters(Request("", self.loaded_prompt.messages("", "", hint=hint)))
 
     def describe(self) -> dict[str, Json]:
         """Everything that an answer depends on; prompts by their digest."""

@@ -121,7 +121,7 @@ class JudgeConfig(Fetching, Answering):
     @property
     def overhead_characters(self) -> int:
         """Characters of a request around its two texts; 0 where nothing is sent."""
-        return super().overhead_characters if self.makes_calls else 0
+        return self.questions().around if self.makes_calls else 0
 
     @property
     def key_variable(self) -> str | None:

@@ -80,6 +80,14 @@ class _HttpBatches:
             raise CallError("The requests were never sent.", kind="retry", free=True)
         return batch
 
+    async def look(self, batch: str) -> BatchState:
+        """How far a batch is."""
+
+        async def once() -> BatchState:
+            return self._state(await self._json("GET", f"{self.path}/{batch}"), batch)
+
+        return await self._tried(once)
+
     async def aclose(self) -> None:
         """Let go of the connections."""
         if self._session is not None:
@@ -91,6 +99,10 @@ class _HttpBatches:
 
     async def _find(self, file: str) -> str | None:
         """The batch that was begun of a file. Raises: CallError where nobody can say yet."""
+        raise NotImplementedError
+
+    def _state(self, said: Mapping[str, Any], batch: str) -> BatchState:
+        """What a provider says of a batch. Raises: CallError where that is no known state of it."""
         raise NotImplementedError
 
     async def _listed(self) -> AsyncIterator[Mapping[str, Any]]:
@@ -169,14 +181,6 @@ class OpenAIBatches(_HttpBatches):
 
         return await self._tried(once)
 
-    async def look(self, batch: str) -> BatchState:
-        """How far a batch is."""
-
-        async def once() -> BatchState:
-            return _state(await self._json("GET", f"{self.path}/{batch}"), batch)
-
-        return await self._tried(once)
-
     async def fetch(self, file: str) -> bytes:
         """The text of a result file."""
         return await self._tried(lambda: self._call("GET", f"/files/{file}/content", seconds=_TRANSFER_SECONDS))
@@ -193,22 +197,23 @@ class OpenAIBatches(_HttpBatches):
                     return _id(one, "the batch")
         return None
 
-
-def _state(said: Mapping[str, Any], batch: str) -> BatchState:
-    status = said.get("status")
-    status = status.lower() if isinstance(status, str) else None
-    if status not in _UNDER_WAY | _ENDED or said.get("id", batch) != batch:
-        raise _odd(f"a batch in the state {said.get('status')!r:.60}")
-    counts = [object_or_empty(said.get("request_counts")).get(name) for name in ("completed", "failed")]
-    known = [n for n in counts if isinstance(n, int) and n >= 0]
-    counted, n_done = len(known) == len(counts), sum(known)
-    files = tuple(one for name in ("output_file_id", "error_file_id") if isinstance(one := said.get(name), str) and one)
-    told = object_or_empty(said.get("errors")).get("data")
-    n_lines = None
-    if status != "completed" and (counted or (status == "failed" and not files)):
-        n_lines = n_done
-    errors = tuple(_line_error(one) for one in told if isinstance(one, dict)) if isinstance(told, list) else ()
-    return BatchState(status, status in _ENDED, n_done, files, n_lines, errors)
+    def _state(self, said: Mapping[str, Any], batch: str) -> BatchState:
+        status = said.get("status")
+        status = status.lower() if isinstance(status, str) else None
+        if status not in _UNDER_WAY | _ENDED or said.get("id", batch) != batch:
+            raise _odd(f"a batch in the state {said.get('status')!r:.60}")
+        counts = [object_or_empty(said.get("request_counts")).get(name) for name in ("completed", "failed")]
+        known = [n for n in counts if isinstance(n, int) and n >= 0]
+        counted, n_done = len(known) == len(counts), sum(known)
+        files = tuple(
+            one for name in ("output_file_id", "error_file_id") if isinstance(one := said.get(name), str) and one
+        )
+        told = object_or_empty(said.get("errors")).get("data")
+        n_lines = None
+        if status != "completed" and (counted or (status == "failed" and not files)):
+            n_lines = n_done
+        errors = tuple(_line_error(one) for one in told if isinstance(one, dict)) if isinstance(told, list) else ()
+        return BatchState(status, status in _ENDED, n_done, files, n_lines, errors)
 
 
 def _line_error(said: Mapping[str, Any]) -> LineError:
@@ -255,23 +260,6 @@ class AnthropicBatches(_HttpBatches):
         self._texts.pop(file, None)
         return batch
 
-    async def look(self, batch: str) -> BatchState:
-        """How far a batch is."""
-
-        async def once() -> BatchState:
-            said = await self._json("GET", f"{self.path}/{batch}")
-            n = _counts(said)
-            status = said.get("processing_status")
-            if said.get("id") != batch or status not in ("in_progress", "canceling", "ended"):
-                raise _odd(f"a batch in the state {status!r:.60}")
-            done = sum(n.values()) - n["processing"]
-            if status != "ended":
-                return BatchState(status, ended=False, n_done=done)
-            ended = "cancelled" if n["canceled"] else "expired" if n["expired"] else "completed"
-            return BatchState(ended, ended=True, n_done=done, files=(batch,))
-
-        return await self._tried(once)
-
     async def fetch(self, file: str) -> bytes:
         """The result lines of an ended batch, in the OpenAI format."""
         text = await self._tried(lambda: self._results(file))
@@ -293,6 +281,16 @@ class AnthropicBatches(_HttpBatches):
             if key.encode() in await self._results(batch):
                 return batch
         return None
+
+    def _state(self, said: Mapping[str, Any], batch: str) -> BatchState:
+        n, status = _counts(said), said.get("processing_status")
+        if said.get("id") != batch or status not in ("in_progress", "canceling", "ended"):
+            raise _odd(f"a batch in the state {status!r:.60}")
+        done = sum(n.values()) - n["processing"]
+        if status != "ended":
+            return BatchState(status, ended=False, n_done=done)
+        ended = "cancelled" if n["canceled"] else "expired" if n["expired"] else "completed"
+        return BatchState(ended, ended=True, n_done=done, files=(batch,))
 
     async def _results(self, batch: str) -> bytes:
         return await self._call("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)

@@ -127,8 +127,7 @@ class Questions:
 
     def characters(self, plan: Plan, pool: Pool) -> Positions:
         """int64[N]: characters of each trial's messages."""
-        around = characters(Request("", self.prompt.messages("", "", hint=self.hint)))
-        found = characters_of(plan, pool) + around
+        found = characters_of(plan, pool) + self.around
         for row in np.flatnonzero(self.cut(plan, pool)).tolist():
             found[row] = characters(self.request(plan, pool, row))
         return found
@@ -144,8 +143,12 @@ class Questions:
         """Characters that both texts may have together; None for no limit known."""
         if self.context is None:
             return None
-        around = characters(Request("", self.prompt.messages("", "", hint=self.hint)))
-        return max(0, CHARACTERS_A_TOKEN * (self.context - self.answer_tokens) - around)
+        return max(0, CHARACTERS_A_TOKEN * (self.context - self.answer_tokens) - self.around)
+
+    @cached_property
+    def around(self) -> int:
+        """Characters of a request around its two texts."""
+        return characters(Request("", self.prompt.messages("", "", hint=self.hint)))
 
     @cached_property
     def hint(self) -> str:
