@@ -146,6 +146,18 @@ def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_t
     assert np.mean(covered) > 0.93
 
 
+def test_an_agent_that_met_no_item_twice_is_taken_to_be_as_much_of_its_own_on_items_as_the_others() -> None:
+    """What it has of its own on an item is settled on these items once each was asked; noise alone would be left."""
+    K, J = 6, 40
+    of, _ = block(K, J, 1500, seed=4, own=0.6, noise=0.1)
+    with_it = (of.first == 0) | (of.second == 0)
+    first_met = np.zeros(len(of.item), dtype=bool)
+    first_met[[np.flatnonzero(with_it & (of.item == j))[0] for j in range(J)]] = True
+    kept = ~with_it | first_met
+    found = fitted(PairBlock(*(column[kept] for column in of[:6]), J), K)
+    assert found.left[0] < 0.75
+
+
 def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -> None:
     K, J, rng = 5, 12, np.random.default_rng(5)
     item, first, second = (
