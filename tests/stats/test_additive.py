@@ -269,9 +269,11 @@ def test_agents_joined_by_a_cell_of_next_to_no_weight_are_not_joined() -> None:
     assert (found.status, found.n_components) == ("disconnected", 2)
 
 
-def test_what_is_returned_is_read_only() -> None:
+def test_scores_that_are_all_0_are_fitted_and_what_is_returned_is_read_only() -> None:
+    found = dense(np.zeros((2, 2)))
+    assert found.status == "ok"
     with pytest.raises(ValueError, match="read-only"):
-        dense(np.zeros((2, 2))).ability[0] = 1
+        found.ability[0] = 1
 
 
 @pytest.mark.parametrize(
