@@ -1,9 +1,11 @@
 """Repeats: do intervals hold the agents' luck, are the parts of the variance found, is an agent told apart from itself?
 
-    python benchmarks/repeats.py [--smoke] [--only coverage,parts,halves,judges]
+    python benchmarks/repeats.py [--smoke] [--only coverage,parts,halves,judges,again]
 
-Simulated answers: m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e, all normal, on real plans. Nothing here was
-used to choose a constant; how a part's interval is made was chosen on other seeds. Ends with 1 where a bar is missed.
+`again`: is the mean answer of a judge that wavers held on these items? It says yes with chance .1 + .8D, D the paper's recorded
+answers, and is asked once, or twice or three times as a jury that votes by the mean; or its answers are these chances.
+Elsewhere simulated answers: m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e, all normal, on real plans. Nothing
+here was used to choose a constant; how a part's interval is made was chosen on other seeds. Ends with 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -11,16 +13,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from scipy.special import stdtrit
 
+from recorded import DOMAINS, answers_of, dense_abilities
 from youden import TrialMean
+from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.halves import halves_test
 from youden.protocol.plan import make_plan
-from youden.run.over_judges import learned, spread_of
+from youden.run.estimators import trial_abilities
+from youden.run.over_judges import as_asked, learned, spread_of
 from youden.stats.trials.variance_parts import variance_parts
 
 TOTAL = 0.12
@@ -43,10 +50,11 @@ class World:
         R = int(max(columns["first_repeat"].max(), columns["second_repeat"].max()))
         c, luck = rng.normal(0, of[0] ** 0.5, (K, J)), rng.normal(0, of[1] ** 0.5, (R, K, J))
         g = np.triu(rng.normal(0, of[2] ** 0.5, (K, K)), 1)
+        self.g = g + g.T
         self.a = rng.normal(0, 0.1, K)
         f, s, j = plan.first, plan.second, plan.item
         own = c[f, j] + c[s, j] + luck[columns["first_repeat"] - 1, f, j] + luck[columns["second_repeat"] - 1, s, j]
-        self.answer = 0.5 + self.a[f] + self.a[s] + rng.normal(0, 0.15, J)[j] + own + (g + g.T)[f, s]
+        self.answer = 0.5 + self.a[f] + self.a[s] + rng.normal(0, 0.15, J)[j] + own + self.g[f, s]
         self.answer += rng.normal(0, of[3] ** 0.5, len(plan))
         self.answer[plan.arm != PAIRED] = 0.0
 
@@ -56,25 +64,32 @@ class World:
 
     @property
     def truth(self) -> Floats:
-        """Distances of abilities from the average: float[K]."""
+        """Distances of abilities from the average, each agent's mean over its pairs included: float[K]."""
         K = len(self.a)
-        return np.asarray((self.a - self.a.mean()) * (K - 2) / (K - 1))
+        ability = (self.a * (K - 2) + self.g.sum(axis=1)) / (K - 1)
+        return np.asarray(ability - ability.mean())
 
 
 def coverage(n: int) -> Iterator[tuple[str, float, bool]]:
     """Of an agent's mean over its luck, on items like these; 12 agents × 60 items, 2,400 calls."""
     for repeats in (1, 2, 5):
         plan = make_plan(pool_of(12, 60, repeats), calls=2400, seed=repeats)
-        for share in (0.0, 0.1, 0.3, 0.6):
+        for share, pairs in ((0.0, 0.0), (0.1, 0.0), (0.3, 0.0), (0.6, 0.0), (0.3, 0.02)):
             inside = []
             for seed in range(n):
                 rest = TOTAL * (1 - share)
-                world = World(plan, np.random.default_rng([seed, 1]), (rest / 3, share * TOTAL / 2, 0.0, rest / 3))
+                of = (rest / 3, share * TOTAL / 2, pairs, rest / 3 - pairs)
+                world = World(plan, np.random.default_rng([seed, 1]), of)
                 found = TrialMean().fit(plan, world.verdicts())
                 distance = found.ability_ - found.ability_.mean()
                 inside.append(np.abs(distance - world.truth) <= found.covariance_.half_width())
             covered = float(np.mean(inside))
-            yield f"coverage, luck {share:.1f} of an answer, {repeats} repeats", covered, 0.93 <= covered <= 0.97
+            beside = f", pairs {pairs}" if pairs else ""
+            yield (
+                f"coverage, luck {share:.1f} of an answer{beside}, {repeats} repeats",
+                covered,
+                0.93 <= covered <= 0.97,
+            )
 
 
 def parts(n: int) -> Iterator[tuple[str, float, bool]]:
@@ -170,11 +185,52 @@ def judges(n: int) -> Iterator[tuple[str, float, bool]]:
         yield f"(one judge's own interval, spread {spread}: no bar)", float(np.mean(plain)), True
 
 
+def again(n: int) -> Iterator[tuple[str, float, bool]]:
+    """Coverage of distances of the mean answer on these items, at 2 % of the calls and with every comparison asked."""
+    for domain, every in product(DOMAINS, (False, True)):
+        chance = 0.1 + 0.8 * answers_of(domain).clip(0, 1)
+        J, K, _ = chance.shape
+        pool, truth = pool_of(K, J, 1), dense_abilities(chance)
+        whole = make_plan(pool, trials=2 * (K - 1) * J) if every else None
+        inside: dict[str, list[Floats]] = {asked: [] for asked in ASKED}
+        for seed in range(n):
+            plan = whole or make_plan(pool, percent=2.0, seed=seed)
+            for asked, n_votes in ASKED.items():
+                result = wavering(plan, chance, n_votes, np.random.default_rng([seed, 5]))
+                told = TrialsByItem.of(result, votes=True)
+                found = trial_abilities(told, target="these-items")
+                assert found is not None
+                found = as_asked(found, told)
+                off = found.ability - found.ability.mean() - truth
+                inside[asked].append(np.abs(off) <= found.covariance.half_width() + 1e-12)
+        for asked, of in inside.items():
+            covered, what = (
+                float(np.mean(of)),
+                f"{domain}, {'every comparison' if every else '2 % of the calls'}, {asked}",
+            )
+            once = asked == "once"
+            yield f"({what}: no bar)" if once else what, covered, once or covered >= 0.93
+
+
+ASKED = {"once": 1, "twice": 2, "three times": 3, "chances": 0}
+"""How often a judge that wavers is asked; chances are its answers themselves."""
+
+
+def wavering(plan: Plan, chance: Floats, n_votes: int, rng: np.random.Generator) -> Verdicts:
+    """chance: float[J, K, K], of a yes; n_votes: 0 for the chances themselves."""
+    of = np.where(plan.arm == PAIRED, chance[plan.item, plan.first, plan.second], 0.0)
+    votes = (rng.random((n_votes, len(plan))) < of).astype(np.float64)
+    answer = votes.mean(axis=0) if n_votes else of
+    result = Verdicts(plan, answer, answer, np.zeros(len(plan), np.int8), {"name": "wavers"})
+    return replace(result, votes=votes) if n_votes > 1 else result
+
+
 SECTIONS: dict[str, tuple[Callable[[int], Iterator[tuple[str, float, bool]]], int, int]] = {
     "coverage": (coverage, 300, 20),
     "parts": (parts, 200, 10),
     "halves": (halves, 500, 10),
     "judges": (judges, 200, 10),
+    "again": (again, 40, 1),
 }
 """What runs, how many draws, and how many in a smoke, whose bars are not looked at."""
 

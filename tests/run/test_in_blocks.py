@@ -192,6 +192,13 @@ def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
     return pool, replace(result, votes=votes, judge={"name": "jury", "judges": ["a", "b", "c"]})
 
 
+def of_an_average(seed: int) -> tuple[Pool, Verdicts]:
+    """The same where two votes are averaged, none missing."""
+    pool, result = extended(seed)
+    votes = np.random.default_rng(seed).random((2, len(result)))
+    return pool, replace(answer_with(result.plan, votes.mean(axis=0)), votes=votes)
+
+
 @pytest.mark.parametrize(
     ("grown", "target"),
     [
@@ -199,6 +206,7 @@ def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
         (extended, "these-items"),
         (searched, "items-like-these"),
         (of_a_jury, "items-and-judges"),
+        (of_an_average, "these-items"),
         *(pytest.param(grown, "these-items", marks=pytest.mark.slow) for grown in (searched, of_a_jury)),
     ],
 )

@@ -26,7 +26,7 @@ from youden.nouns.facts import CallCounts
 from youden.run.analysis import Analysis, analyse, judged_parts, sign
 from youden.run.estimators import fit_rates, fitted, trial_abilities
 from youden.run.extension import extension_facts
-from youden.run.over_judges import JUDGES, answers_for, over_judges, rows_for
+from youden.run.over_judges import JUDGES, answers_for, as_asked, rows_for
 from youden.run.partner_rules import partner_rules
 from youden.run.ranking import warnings_of
 from youden.run.standings import AllAnswers, answers_of_pairs
@@ -51,7 +51,8 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
     run, K = folder.path.resolve().name, plan.n_agents
     parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
     rows, judges = lambda: (part.again() for part in parts), target == JUDGES
-    with trials_by_item(rows_for(rows) if judges else rows, plan, folder.path, calls=counts, votes=judges) as trials:
+    votes = target != "items-like-these"
+    with trials_by_item(rows_for(rows) if judges else rows, plan, folder.path, calls=counts, votes=votes) as trials:
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         model = ClippedLinear().fit(sums.symmetric)
         found, component = trial_abilities(trials, target=target), model.component_
@@ -59,7 +60,7 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
             component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
         else:
             found = fitted(trials, target=target, known=(sums.symmetric, model)).found
-        found = over_judges(found, trials) if judges else found
+        found = as_asked(found, trials)
         usd = nan if of.said.usd_tried is None else of.said.usd_tried
         tables = analyse(
             sums,

@@ -81,6 +81,40 @@ def over_judges(found: Abilities, trials: TrialsByItem) -> Abilities:
     )
 
 
+def as_asked(found: Abilities, trials: TrialsByItem) -> Abilities:
+    """Abilities about their target, with what of a jury's answers is chance where that is seen: `over_judges`, or `asked_again`.
+
+    trials: with the votes of a jury. Raises: as `over_judges`.
+    """
+    if found.target == JUDGES:
+        return over_judges(found, trials)
+    return asked_again(found, trials) if found.target == "these-items" and trials.n_votes else found
+
+
+def asked_again(found: Abilities, trials: TrialsByItem) -> Abilities:
+    """Abilities on these items, with what a jury that answers by the mean of its votes would say if it were asked again.
+
+    The mean of all comparisons, each asked once, has the error σ²_i/P of its own, P = 2(K−1)J of an agent: what the plan leaves
+    of them open is in `found`. σ²_i: mean over its trials of the votes' variance within a trial, over their number. Where judges
+    differ for good, that is in it too, and the interval is wider than it need be. As it was where votes are not averaged.
+    """
+    K, J = trials.plan.n_agents, trials.plan.n_items
+    n, total = np.zeros((2, K))
+    for block in trials.answers():
+        if not np.allclose(block.answer, block.votes.mean(axis=1)):
+            return found
+        own = block.votes.var(axis=1, ddof=1) / trials.n_votes
+        for side in (block.first, block.second):
+            n += np.bincount(side, minlength=K)
+            total += np.bincount(side, own, K)
+    root = np.sqrt((K - 2) / (K - 1) * total / np.maximum(n, 1) / (2 * (K - 1) * J))
+    covariance = found.covariance.covariance + root[:, None] * root * (np.eye(K) - 1 / K)
+    return found._replace(
+        covariance=CentredCovariance(covariance, found.covariance.freedom),
+        method=f"{found.method}; with what {trials.n_votes} votes on a comparison differ in",
+    )
+
+
 def with_votes(result: Verdicts) -> Verdicts:
     """A jury's answers, with a note of what its judges are worth."""
     if result.votes is None:

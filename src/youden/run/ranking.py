@@ -19,7 +19,7 @@ from youden.nouns import Finding, PartnerRules, Plan, Rates, RunFacts, Target, V
 from youden.nouns.pool import Ids
 from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
 from youden.run.estimators import fit_rates, fitted, trial_abilities
-from youden.run.over_judges import JUDGES, answers_for, over_judges
+from youden.run.over_judges import JUDGES, answers_for, as_asked
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
 from youden.stats.additive.observed_cells import agent_components, disconnected
 from youden.stats.trials.comparisons import Differences
@@ -110,7 +110,7 @@ def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
 
 
 def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
-    return TrialsByItem.of(answers_for(result), votes=True) if target == JUDGES else TrialsByItem.of(result)
+    return TrialsByItem.of(answers_for(result) if target == JUDGES else result, votes=target != "items-like-these")
 
 
 def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
@@ -122,7 +122,7 @@ def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
     else:
         _, model, found = fitted(trials, target=target)
         component, message = model.component_, model.message_
-    return over_judges(found, trials) if target == JUDGES else found, component, message
+    return as_asked(found, trials), component, message
 
 
 def components_of(trials: TrialsByItem) -> Ids:
