@@ -32,7 +32,7 @@ from youden.text.sentences import counted
 )
 @options.of_labels
 @click.option("--show-agents", is_flag=True, help="Name the agents. Without it, whoever labels does not see them.")
-@options.seed("items, ids and the order")
+@options.seeded("items, ids and the order")
 @options.json
 def label_command(
     *,

@@ -203,7 +203,7 @@ family = click.option(
 )
 
 
-def seed(draws: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def seeded(draws: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Adds --seed. draws: what it draws, in words."""
     return click.option("--seed", type=click.IntRange(min=0), default=0, help=f"Draws {draws}.")
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @options.pool_or_config
-@options.seed("the items that are looked at in a large pool")
+@options.seeded("the items that are looked at in a large pool")
 @click.option("--all", "every", is_flag=True, help="Show what every design takes with every judge.")
 @options.json
 def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     default="drop",
     help="What becomes of rectangles whose agent or item was drawn twice. keep: the paper's way, biased to 0.",
 )
-@options.seed("the resamples")
+@options.seeded("the resamples")
 @options.json
 def links_command(
     *, run: Path, scores: ScoreKind, draws: int, coincident: Coincident, seed: int, as_json: bool
@@ -260,7 +260,7 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
 @click.command("aa")
 @options.run
 @click.option("--splits", type=click.IntRange(min=1), default=20, help="Random splits in halves.")
-@options.seed("the splits")
+@options.seeded("the splits")
 @options.json
 def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
     """Is an agent told apart from itself? Halves of its repeats.
