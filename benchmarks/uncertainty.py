@@ -36,8 +36,12 @@ from youden.stats.base.clusters import CentredCovariance, covariance_over_cluste
 from youden.stats.base.metrics import rank_ranges
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
 from youden.stats.trials.noninferiority import quiet_difference
-from youden.stats.trials.slot_means import trial_mean
-from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
+from youden.stats.trials.trial_errors import (
+    ItemContributions,
+    covariance_on_these_items,
+    item_contributions,
+    trial_means,
+)
 
 PERCENTS = {"kind": (2, 5, 10, 20), "these": (1, 2, 5, 10, 20)}
 N_INDEPENDENT = 100
@@ -81,7 +85,8 @@ def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) ->
 def found_of(D: Floats, plan: Trials) -> Found:
     J, K, _ = D.shape
     answer, ones = D[plan.item, plan.first, plan.second], np.ones(len(plan.item))
-    mean = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K).mean
+    block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J)
+    mean = trial_means(lambda: [block], n_agents=K, n_items=J, target="these-items").ability
     old_half = first_half_widths(plan, answer, mean, n_population=K * (K - 1) * J)
     items = item_contributions(
         plan.first,
@@ -93,7 +98,6 @@ def found_of(D: Floats, plan: Trials) -> Found:
         second_weight=ones,
         n_items=J,
     )
-    block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J)
     these = covariance_on_these_items(lambda: [block], ability=mean, n_items=J)
     kind = covariance_over_clusters(items.by_item, items.weight, size=1 / items.n_trials.sum(axis=1))
     return Found(mean, old_half, kind, these, items)

@@ -1,4 +1,4 @@
-"""Abilities as means of trials, with intervals from slots."""
+"""Abilities as means of trials, with intervals over items of the kind and on these items."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Trials, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Target, Trials, Verdicts
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.run.ability import TrialMean
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import UNSEEN, covariance_over_clusters, unseen_square
-from youden.stats.trials.slot_means import trial_mean
-from youden.stats.trials.trial_errors import item_contributions
+from youden.stats.trials.trial_errors import TrialMeans, item_contributions, trial_means
 
 
 class Drawn(NamedTuple):
@@ -45,18 +45,15 @@ def dense_ability(dense: Floats) -> Floats:
     return (off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense))
 
 
-def replay(dense: Floats, n_slots: int, rng: np.random.Generator, *, level: float = 0.95):
+def means_of(drawn: Drawn, answer: Floats, *, K: int, J: int, target: Target = "these-items") -> TrialMeans:
+    block = PairBlock.of(drawn.item, drawn.first, drawn.second, answer, n_items=J, slot=drawn.slot)
+    return trial_means(lambda: [block], n_agents=K, n_items=J, target=target)
+
+
+def replay(dense: Floats, n_slots: int, rng: np.random.Generator) -> TrialMeans:
     J, K, _ = dense.shape
     drawn = cyclic(K, J, n_slots, rng)
-    return trial_mean(
-        drawn.first,
-        drawn.second,
-        drawn.slot,
-        dense[drawn.item, drawn.first, drawn.second],
-        n_agents=K,
-        n_population=K * (K - 1) * J,
-        level=level,
-    )
+    return means_of(drawn, dense[drawn.item, drawn.first, drawn.second], K=K, J=J)
 
 
 def coverage(dense: Floats, n_slots: int, *, seeds: int) -> float:
@@ -65,13 +62,13 @@ def coverage(dense: Floats, n_slots: int, *, seeds: int) -> float:
     hits = []
     for seed in range(seeds):
         got = replay(dense, n_slots, np.random.default_rng(seed))
-        centre = got.mean.mean()
-        hits.append(((got.low - centre <= truth) & (truth <= got.high - centre)).mean())
+        off = got.ability - got.ability.mean() - truth
+        hits.append((np.abs(off) <= got.covariance.half_width()).mean())
     return float(np.mean(hits))
 
 
-def slow_twin(drawn: Drawn, answer: Floats, *, K: int, N: int) -> tuple[list[float], list[float]]:
-    """Means and half-widths for complete rounds, in the words of the formula: two trials an agent a slot."""
+def slow_twin(drawn: Drawn, answer: Floats, *, K: int) -> tuple[list[float], list[float]]:
+    """Means and half-widths for complete rounds, in the words of the formula: two trials an agent a slot, a slot an item."""
     trials = list(zip(drawn.first.tolist(), drawn.second.tolist(), drawn.slot.tolist(), answer.tolist(), strict=True))
     S = len({s for _, _, s, _ in trials})
     m = [np.mean([y for i, k, _, y in trials if a in (i, k)]) for a in range(K)]
@@ -85,7 +82,7 @@ def slow_twin(drawn: Drawn, answer: Floats, *, K: int, N: int) -> tuple[list[flo
     v = (E**2).sum(axis=1) / (S * (S - 1))
     unseen = unseen_square(E * np.sqrt(S / (S - 1)), np.full(K, S))
     v = (v * (S - 1) + 6 * v.mean()) / (S + 5) + UNSEEN / 2 * unseen / S**2
-    return m, list(student.ppf(0.975, S + 5) * np.sqrt(v * (1 - K * S / (N + 1))))
+    return m, list(student.ppf(0.975, S + 5) * np.sqrt(v))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -94,21 +91,20 @@ def test_complete_rounds_give_the_formula_of_the_page(seed: int) -> None:
     K, J, S = 6, 9, 7
     drawn = cyclic(K, J, S, rng)
     answer = rng.choice([0.0, 0.25, 1.0], len(drawn.item))
-    got = trial_mean(drawn.first, drawn.second, drawn.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
-    mean, margin = slow_twin(drawn, answer, K=K, N=K * (K - 1) * J)
-    np.testing.assert_allclose(got.mean, mean)
-    np.testing.assert_allclose(got.high - got.mean, margin)
-    np.testing.assert_allclose(got.mean - got.low, margin)
-    assert (got.n_trials == 2 * S).all()
-    assert (got.n_slots == S).all()
+    got = means_of(drawn, answer, K=K, J=J, target="items-like-these")
+    mean, margin = slow_twin(drawn, answer, K=K)
+    np.testing.assert_allclose(got.ability, mean)
+    np.testing.assert_allclose(got.covariance.half_width(), margin)
+    assert (got.weight == 2 * S).all()
 
 
 def test_means_checked_by_hand() -> None:
-    first, second = np.array([0, 1, 2]), np.array([1, 2, 0])
-    got = trial_mean(first, second, np.zeros(3, dtype=int), np.array([1.0, 0.0, 0.5]), n_agents=4, n_population=12)
-    np.testing.assert_array_equal(got.mean, [0.75, 0.5, 0.25, np.nan])
-    assert got.n_trials.tolist() == [2, 2, 2, 0]
-    assert np.isnan(got.low).all()
+    nothing = np.zeros(3, dtype=np.int32)
+    drawn = Drawn(nothing, np.array([0, 1, 2], dtype=np.int32), np.array([1, 2, 0], dtype=np.int32), nothing)
+    got = means_of(drawn, np.array([1.0, 0.0, 0.5]), K=4, J=1)
+    np.testing.assert_array_equal(got.ability, [0.75, 0.5, 0.25, np.nan])
+    assert got.weight.tolist() == [2, 2, 2, 0]
+    assert np.isnan(got.covariance.error).all()
     assert got.method == "none: fewer than 3 agents have trials in 2 slots"
 
 
@@ -117,19 +113,17 @@ def test_the_dense_ability_comes_back_with_a_small_width_when_every_trial_is_ask
     K, J = 5, 7
     dense = rng.random((J, K, K))
     got = replay(dense, J * (K - 1), rng)
-    np.testing.assert_allclose(got.mean, dense_ability(dense))
-    plain = replay(dense, J, rng)
-    assert (got.high - got.low > 0).all()
-    assert (got.high - got.low).max() < 0.1 * (plain.high - plain.low).min()
+    np.testing.assert_allclose(got.ability, dense_ability(dense))
+    plain, half = replay(dense, J, rng).covariance.half_width(), got.covariance.half_width()
+    assert (half > 0).all()
+    assert half.max() < 0.12 * plain.min()
 
 
-@pytest.mark.parametrize("n_population", [None, 5 * 4 * 7])
-def test_no_interval_has_zero_width_whatever_the_answers(n_population: int | None) -> None:
+@pytest.mark.parametrize("target", ["items-like-these", "these-items"])
+def test_no_interval_has_zero_width_whatever_the_answers(target: Target) -> None:
     drawn = cyclic(5, 7, 28, np.random.default_rng(2))
     for answer in (np.ones(140), (drawn.first == 0).astype(float)):
-        got = trial_mean(drawn.first, drawn.second, drawn.slot, answer, n_agents=5, n_population=n_population)
-        assert (got.high - got.low > 1e-4).all()
-        assert (got.error > 0).all()
+        assert (means_of(drawn, answer, K=5, J=7, target=target).covariance.half_width() > 5e-5).all()
 
 
 @pytest.mark.parametrize("n_slots", [12, 60])
@@ -154,9 +148,9 @@ def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items(
         gone = ((drawn.item < J // 2) & ((drawn.first == 0) | (drawn.second == 0))) | (draw.random(K * S) < 0.1)
         kept = Drawn(*(column[~gone] for column in drawn))
         answer = dense[kept.item, kept.first, kept.second]
-        got = trial_mean(kept.first, kept.second, kept.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
-        shift = got.mean.mean() - truth.mean()
-        hits.append((got.low - shift <= truth) & (truth <= got.high - shift))
+        got = means_of(kept, answer, K=K, J=J)
+        off = got.ability - truth
+        hits.append(np.abs(off - off.mean()) <= got.covariance.half_width())
     rate = np.mean(hits, axis=0)
     assert 0.91 <= rate[1:].mean() <= 0.98
 
@@ -167,34 +161,24 @@ def test_an_agent_seen_in_one_slot_has_no_interval_and_spoils_no_other() -> None
     keep = ~lone | (drawn.slot == 0)
     kept = Drawn(*(column[keep] for column in drawn))
     answer = np.random.default_rng(4).random(len(kept.item))
-    got = trial_mean(kept.first, kept.second, kept.slot, answer, n_agents=5, n_population=80)
-    assert np.isnan(got.low).tolist() == [True, False, False, False, False]
-    assert np.isfinite(got.mean).all()
+    got = means_of(kept, answer, K=5, J=4)
+    assert np.isnan(got.covariance.error).tolist() == [True, False, False, False, False]
+    assert np.isfinite(got.ability).all()
 
 
-@pytest.mark.parametrize(
-    ("n_agents", "slot", "why"),
-    [(5, -1, "none: there are trials without a slot"), (2, 0, "none: fewer than 3 agents have trials in 2 slots")],
-)
-def test_without_slots_or_with_two_agents_there_is_a_reason_instead_of_an_interval(
-    n_agents: int, slot: int, why: str
-) -> None:
-    drawn = cyclic(n_agents, 4, 4 if n_agents > 2 else 1, np.random.default_rng(0))
-    slots = drawn.slot if slot == 0 else np.full(len(drawn.slot), -1)
-    got = trial_mean(drawn.first, drawn.second, slots, np.ones(len(slots)), n_agents=n_agents, n_population=80)
-    assert np.isnan(got.low).all()
-    assert got.method == why
+def test_two_agents_have_a_reason_instead_of_an_interval() -> None:
+    drawn = cyclic(2, 4, 1, np.random.default_rng(0))
+    got = means_of(drawn, np.ones(2), K=2, J=4)
+    assert np.isnan(got.covariance.error).all()
+    assert got.method == "none: fewer than 3 agents have trials in 2 slots"
 
 
 def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
-    ids = np.array([0, 1, 2])
-    for answer, level, slug in [
-        ([0.0, 1.0], 0.95, "trial-columns"),
-        ([0, 1, np.nan], 0.95, "trial-answer"),
-        ([0, 1, 1], 95, "level"),
-    ]:
+    ids = np.array([0, 1, 2], dtype=np.int32)
+    block = PairBlock(ids, ids[::-1], ids, np.array([0, 1, np.nan]), np.ones(3), np.zeros(3), 3)
+    for wrong, slug in [(block, "trial-answer"), (block._replace(value=np.zeros(2)), "trial-columns")]:
         with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-            trial_mean(ids, ids[::-1], ids, np.array(answer), n_agents=3, n_population=9, level=level)
+            trial_means(lambda wrong=wrong: [wrong], n_agents=3, n_items=3, target="items-like-these")
 
 
 def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:
@@ -240,25 +224,23 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
     lost[[3, 22]] = True
     model = TrialMean().fit(plan, verdicts_of(plan, answer, lost=lost))
     used = ~lost[:20]
-    core = trial_mean(
-        drawn.first[used], drawn.second[used], drawn.slot[used], answer[:20][used], n_agents=4, n_population=60
-    )
+    core = means_of(Drawn(*(column[used] for column in drawn)), answer[:20][used], K=4, J=5)
     assert model.fpr_ == 0.5
     assert (model.n_independent_, model.n_missing_) == (2, 1)
-    np.testing.assert_allclose(model.ability_, core.mean - 0.5)
+    np.testing.assert_allclose(model.ability_, core.ability - 0.5)
     of = item_contributions(
         drawn.first[used],
         drawn.second[used],
         drawn.item[used],
         answer[:20][used],
-        ability=core.mean,
+        ability=core.ability,
         first_weight=np.ones(19),
         second_weight=np.ones(19),
         n_items=5,
     )
-    half = covariance_over_clusters(of.by_item, of.weight, size=1 / core.n_trials).half_width()
-    np.testing.assert_allclose(model.low_, core.mean - 0.5 - half)
-    np.testing.assert_allclose(model.high_, core.mean - 0.5 + half)
+    half = covariance_over_clusters(of.by_item, of.weight, size=1 / core.weight).half_width()
+    np.testing.assert_allclose(model.low_, core.ability - 0.5 - half)
+    np.testing.assert_allclose(model.high_, core.ability - 0.5 + half)
     assert model.n_trials_.sum() == 38
 
 
@@ -300,6 +282,8 @@ def test_one_percent_of_pubmeds_calls_ranks_like_all_of_them(peer_prediction: Pa
     J, K, _ = dense.shape
     n_slots = (2 * K * (K - 1) * J // 100 - 100) // K
     truth = dense_ability(dense)
-    rho = [spearmanr(replay(dense, n_slots, np.random.default_rng(seed)).mean, truth).statistic for seed in range(20)]
+    rho = [
+        spearmanr(replay(dense, n_slots, np.random.default_rng(seed)).ability, truth).statistic for seed in range(20)
+    ]
     assert np.mean(rho) >= 0.945
     assert 0.93 <= coverage(dense, n_slots, seeds=100) <= 0.99

@@ -21,8 +21,12 @@ from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters, same_value, unseen_square
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
-from youden.stats.trials.slot_means import trial_mean
-from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
+from youden.stats.trials.trial_errors import (
+    ItemContributions,
+    covariance_on_these_items,
+    item_contributions,
+    trial_means,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,6 +67,14 @@ def on_these_items(plan: Plan, answer: Floats, *, n_items: int | None = None, n_
         PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J, rows=of) for of in rows
     ]
     return covariance_on_these_items(lambda: blocks, ability=means(plan, answer), n_items=J)
+
+
+def by_slot(plan: Plan, answer: Floats) -> CentredCovariance:
+    """Slots as clusters, less the share of all trials that was asked: the plain form."""
+    block = PairBlock.of(plan.slot, plan.first, plan.second, answer, n_items=int(plan.slot.max()) + 1)
+    found = trial_means(lambda: [block], n_agents=plan.n_agents, n_items=block.n_items, target="items-like-these")
+    left = 1 - len(answer) / (plan.n_agents * (plan.n_agents - 1) * plan.n_items + 1)
+    return found.covariance.scaled(np.full(plan.n_agents, left))
 
 
 def dense_answers(K: int, J: int, *, cell: float, pair: float, noise: float, seed: int) -> Floats:
@@ -175,8 +187,7 @@ def test_on_these_items_what_balance_makes_no_error_is_taken_out_and_the_rest_st
         off = means(plan, answer) - truth
         half = on_these_items(plan, answer).half_width()
         covered.append(np.abs(off - off.mean()) <= half)
-        old = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
-        ratio.append(half.mean() / ((old.high - old.low).mean() / 2))
+        ratio.append(half.mean() / by_slot(plan, answer).half_width().mean())
     assert 0.93 <= np.mean(covered) <= 0.98
     assert np.mean(ratio) < 0.95
 
@@ -185,9 +196,7 @@ def test_with_fewer_slots_than_shifts_and_nothing_of_items_the_plain_form_stands
     K, J, n_slots = 12, 40, 8
     plan = cyclic(K, J, n_slots)
     answer = np.random.default_rng(0).random(len(plan))
-    old = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
-    found = on_these_items(plan, answer)
-    width = found.half_width() / ((old.high - old.low) / 2)
+    width = on_these_items(plan, answer).half_width() / by_slot(plan, answer).half_width()
     assert width.min() > 0.85
     assert np.median(width) < 1.01
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from youden.stats.additive.observed_cells import Cells, cells_of, check_cells
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import Solution, solve_additive, solve_cells
+    from youden.stats.additive.trial_fit import PairBlock
     from youden.stats.base.clusters import CentredCovariance
     from youden.stats.base.links import LINKS
     from youden.stats.base.metrics import auc_interval, kendall, rank_ranges, ranking_auc, rmse, sampled_auc, spearman
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from youden.stats.curl.link_table import links_table
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
     from youden.stats.trials.comparisons import differences, holm, places_at_once
-    from youden.stats.trials.slot_means import trial_mean
+    from youden.stats.trials.trial_errors import trial_means
 
 _HOMES = {
     "Solution": "youden.stats.additive.solver",
@@ -60,7 +61,8 @@ _HOMES = {
     "spearman": "youden.stats.base.metrics",
     "rank_ranges": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
-    "trial_mean": "youden.stats.trials.slot_means",
+    "PairBlock": "youden.stats.additive.trial_fit",
+    "trial_means": "youden.stats.trials.trial_errors",
 }
 
 __all__ = [
@@ -69,6 +71,7 @@ __all__ = [
     "Cells",
     "CentredCovariance",
     "ClippedLinear",
+    "PairBlock",
     "Rasch",
     "Solution",
     "auc_interval",
@@ -91,7 +94,7 @@ __all__ = [
     "solve_additive",
     "solve_cells",
     "spearman",
-    "trial_mean",
+    "trial_means",
 ]
 
 

@@ -174,12 +174,23 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
     Over items, by `covariance_of_blocks` of what items do: U_ij = Σ_{t on j} e_t/n_i, e = r − r̄_item as in `item_contributions`;
     on these items, by `covariance_on_these_items`. NaN where fewer than 3 agents were asked in 2 clusters.
 
-    blocks: all answers, each of weight 1, each time it is called; their levels are slots where target is `these-items`.
+    blocks: all answers, each of weight 1, each time it is called; their levels are slots where target is `these-items`, all of a
+    slot in one block.
+
+    Raises: StatisticsError [trial-columns], [trial-answer], [slot-missing].
+    Source: none in the paper; project statistics, designs over calls. A plan with its false positives: `TrialMean`.
+
+    >>> first, second, item = np.array([0, 1, 2, 0, 1, 2]), np.array([1, 2, 0, 2, 0, 1]), np.array([0, 0, 0, 1, 1, 1])
+    >>> block = PairBlock.of(item, first, second, np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]), n_items=2)
+    >>> found = trial_means(lambda: [block], n_agents=3, n_items=2, target="items-like-these")
+    >>> found.ability.tolist(), found.covariance.half_width().round(2).tolist()
+    ([0.875, 0.5, 0.375], [0.13, 0.15, 0.13])
     """
     n, total, squares = np.zeros((3, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     these, name = target == "these-items", "slots" if target == "these-items" else "items"
     for block in blocks():
+        check_trials(block.first, block.second, block.item, answer=block.value)
         times = by_cell(block, block.weight, n_agents)
         in_clusters = by_level(block, block.weight, n_agents) if these else times
         n += times.sum(axis=1)
@@ -237,8 +248,8 @@ def covariance_on_these_items(blocks: Blocks, *, ability: Floats, n_items: int) 
     2K products of pairs exist: what pairs have of their own then counts as chance. Plain form, l_i·v_i: where no slot holds an
     agent twice.
 
-    Residuals as in `trial_mean`, centred in their slot. blocks: answers whose levels are slots, all of a slot in one block, each
-    time it is called; all weigh 1. ability: float[K], their means, NaN without a trial.
+    Residuals as in `item_contributions`, centred in their slot. blocks: answers whose levels are slots, all of a slot in one
+    block, each time it is called; all weigh 1. ability: float[K], their means, NaN without a trial.
 
     Raises: StatisticsError [trial-columns], [trial-answer], [slot-missing] for trials without slots, [cluster-agents].
     Source: none in the paper; project statistics, designs over calls.
