@@ -160,8 +160,7 @@ def quality_of_run(folder: RunFolder, answers: LabelledAnswers) -> SmallAreas:
     """Agents in the order of the ranking, which alone gives ability, and its error."""
     facts, rows = folder.read_facts(), folder.read_ranking()
     ability, error = (
-        np.array([np.nan if value is None else value for value in column], dtype=np.float64)
-        for column in ([row.ability for row in rows], [row.error for row in rows])
+        np.array(column, dtype=np.float64) for column in ([row.ability for row in rows], [row.error for row in rows])
     )
     return _estimated(answers, ability, error, level=facts.level)
 

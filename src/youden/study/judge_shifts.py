@@ -145,30 +145,28 @@ def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> Ju
 
 
 def _agents(both: SideBySide, found: JudgeShift) -> tuple[AgentShift, ...]:
-    order = np.argsort(np.where(found.known, found.p_value, np.inf), kind="stable")[: int(found.known.sum())]
     return tuple(
         AgentShift(
-            both.agent_ids[i],
+            both.agent_ids[found.agents[i]],
             float(found.shift[i]),
             float(found.low[i]),
             float(found.high[i]),
             float(found.p_holm[i]),
             bool(found.p_holm[i] <= 1 - found.level),
         )
-        for i in order.tolist()
+        for i in np.argsort(found.p_value, kind="stable").tolist()
     )
 
 
 def _families(
     both: SideBySide, found: JudgeShift, judges: dict[str, str | None], rng: np.random.Generator
 ) -> tuple[FamilyShift, ...]:
-    known = found.known
-    names = [family for family, seen in zip(both.families, known, strict=True) if seen]
+    names = [both.families[i] for i in found.agents]
     keys = np.array([_key(name) or "" for name in names])
     asked = {_key(own) for own in judges.values()} & set(keys.tolist())
     level = 1 - 2 * FALSE_CLAIMS / len(asked) if asked else 0.95
     tested: list[FamilyShift] = []
-    one, other = found.one[known], found.other[known]
+    one, other = found.one, found.other
     for key in sorted(set(keys.tolist()) - {""}):
         member = keys == key
         n = int(member.sum())
@@ -176,7 +174,7 @@ def _families(
             continue
         # errors in abilities hide part of what a curve in them tells of who belongs
         share, near = (
-            float(np.minimum(1.0, curve_share(ability[known], member.astype(np.float64)) / max(reliable, 0.1)))
+            float(np.minimum(1.0, curve_share(ability, member.astype(np.float64)) / max(reliable, 0.1)))
             for ability, reliable in ((found.one, found.reliability), (found.other, found.other_reliability))
         )
         together = share > MOST_CURVE_SHARE["one"]
@@ -218,9 +216,8 @@ def _families(
 
 def _steepest(found: JudgeShift) -> float:
     """SD of the other's abilities over SD of the one's, errors of the latter taken out."""
-    one, other = found.one[found.known], found.other[found.known]
-    true = float(np.std(one)) * max(found.reliability, 0.1) ** 0.5
-    return float(np.std(other)) / true if true > 0 else float("inf")
+    true = float(np.std(found.one)) * max(found.reliability, 0.1) ** 0.5
+    return float(np.std(found.other)) / true if true > 0 else float("inf")
 
 
 def _side(shift: LabelShift, leeway: tuple[float, float] = (0.0, 0.0)) -> int:
@@ -231,16 +228,12 @@ def _side(shift: LabelShift, leeway: tuple[float, float] = (0.0, 0.0)) -> int:
 def _shift(found: JudgeShift, member: Bools, together: bool, rng: np.random.Generator, level: float) -> LabelShift:
     """What belonging adds. Errors of abilities are taken out of the curve where the family stands together: elsewhere they do
     not favour it, and taking them out adds noise."""
-    known = found.known
-    pairs = np.ix_(known, known)
     if together:
-        score, information, variance = found.score[known], found.information[pairs], found.variance[pairs]
+        score, information, variance = found.score, found.information, found.variance
     else:
-        score, information, variance = found.plain_score[known], found.plain_information[pairs], None
+        score, information, variance = found.plain_score, found.plain_information, None
     shift = label_shift(score, information, member, variance=variance, rng=rng, level=level)
-    belongs = np.zeros(len(known), dtype=np.bool_)
-    belongs[known] = member
-    least = found.least_half_width(belongs, level)
+    least = found.least_half_width(member, level)
     return replace(shift, low=min(shift.low, shift.shift - least), high=max(shift.high, shift.shift + least))
 
 

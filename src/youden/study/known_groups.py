@@ -78,7 +78,7 @@ def group_auc(
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability, low, high = (
-        np.array([np.nan if end is None else end for end in ends], dtype=np.float64)
+        np.array(ends, dtype=np.float64)
         for ends in ([row.ability for row in rows], [row.low for row in rows], [row.high for row in rows])
     )
     positive = np.array([row.group == above for row in rows], dtype=np.bool_)

@@ -30,19 +30,21 @@ LEAST_TRIALS_AN_AGENT = 4
 
 @dataclass(frozen=True, eq=False)
 class JudgeShift(ReadOnly):
-    """The other judge against the one, on paired trials.
+    """The other judge against the one, on paired trials, for the K agents with trials that both answered.
 
-    one: float[K], the one's agent effects a (y ≈ a_i + a_k) over all it answered; other: float[K], the other's e, had it answered
-    as much; covariance: float[K, K] of e. one_seen, other_seen: float[K], effects from the trials both answered alone.
+    agents: int[K], which of all agents these are, ascending. one: float[K], the one's agent effects a (y ≈ a_i + a_k) over all
+    it answered; other: float[K], the other's e, had it answered as much; covariance: float[K, K] of e. one_seen, other_seen:
+    float[K], effects from the trials both answered alone.
     slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
     shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
-    beyond what agents differ by. NaN for an agent without trials on both sides. score, information, variance: float[K] and twice
+    beyond what agents differ by. score, information, variance: float[K] and twice
     float[K, K], from which `label_shift` reads what a label adds; plain_score, plain_information: the same with nothing taken out
     for errors of `one`. n_trials: answered by both; n_of: int[K], of an agent; hidden: float[K], how much they may not have shown
     yet, 1 where the judges differ on none. level: of the intervals.
     reliability, other_reliability: share of the spread of `one`, of `other`, over agents that is not its own error, in [0, 1].
     """
 
+    agents: Positions
     one: Floats
     other: Floats
     covariance: Floats
@@ -66,15 +68,9 @@ class JudgeShift(ReadOnly):
     reliability: float
     other_reliability: float
 
-    @property
-    def known(self) -> Bools:
-        """bool[K]: agents with trials that both judges answered."""
-        return ~np.isnan(self.other)
-
     def least_half_width(self, member: Bools, level: float) -> float:
         """Of every interval of `member`, bool[K], against the rest: so many trials in a row may agree by chance."""
-        sides = [side & self.known for side in (member, ~member)]
-        return math.hypot(*(self._unseen(side, level) for side in sides))
+        return math.hypot(*(self._unseen(side, level) for side in (member, ~member)))
 
     def _unseen(self, side: Bools, level: float) -> float:
         n = self.n_of[side]
@@ -124,36 +120,27 @@ def judge_shift(
     half = student.ppf((1 + level) / 2, curved.freedom) * curved.error
     moved = np.where(np.abs(curved.shift) < NOTHING, 0.0, curved.shift)
 
-    def spread(values: Floats) -> Floats:
-        found: Floats = np.full(n_agents, np.nan)
-        found[known] = values
-        return found
-
-    def spread_pairs(values: Floats) -> Floats:
-        found: Floats = np.full((n_agents, n_agents), np.nan)
-        found[np.ix_(known, known)] = values
-        return found
-
     return JudgeShift(
-        one=spread(a),
-        other=spread(e),
-        covariance=spread_pairs(covariance),
-        one_seen=spread(_effects(i, k, one[both], K)[0]),
-        other_seen=spread(_effects(i, k, other[both], K)[0]),
+        agents=np.flatnonzero(known),
+        one=a,
+        other=e,
+        covariance=covariance,
+        one_seen=_effects(i, k, one[both], K)[0],
+        other_seen=_effects(i, k, other[both], K)[0],
         slope=slope,
-        shift=spread(moved),
-        low=spread(moved - half),
-        high=spread(moved + half),
-        p_value=spread(curved.p_value),
-        p_holm=spread(holm(curved.p_value)),
-        score=spread(curved.score),
-        information=spread_pairs(curved.information),
-        variance=spread_pairs(curved.variance),
-        plain_score=spread(curved.plain_score),
-        plain_information=spread_pairs(curved.plain_information),
+        shift=moved,
+        low=moved - half,
+        high=moved + half,
+        p_value=curved.p_value,
+        p_holm=holm(curved.p_value),
+        score=curved.score,
+        information=curved.information,
+        variance=curved.variance,
+        plain_score=curved.plain_score,
+        plain_information=curved.plain_information,
         n_trials=n,
-        n_of=np.bincount(np.append(first[both], second[both]), minlength=n_agents),
-        hidden=spread(curved.hidden),
+        n_of=np.bincount(np.append(i, k), minlength=K),
+        hidden=curved.hidden,
         level=level,
         reliability=_reliability(a, doubt),
         other_reliability=_reliability(e, np.diag(covariance)),
@@ -222,9 +209,7 @@ def ranking_seen(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 
     disagree: it covered .3–.6 in replays of PubMed and SAMSum, where this covers .9.
     Its ceiling is ρ of a with draws of what is beneath it, N(ā + B(a − ā), B(1 − B)·var a), B its reliability.
     """
-    known = shift.known
-    a, e = shift.one[known], shift.other[known]
-    covariance = shift.covariance[np.ix_(known, known)]
+    a, e, covariance = shift.one, shift.other, shift.covariance
     K = len(a)
     x = _unit(a - a.mean())
     if not x.any():
