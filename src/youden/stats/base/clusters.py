@@ -49,8 +49,6 @@ NOTHING = 1e-6
 """What a cluster does to an agent, and a difference of abilities, below this is rounding, or the ridge of a fit with gaps."""
 _STILL = 1e-5
 """Where clusters, each as if it alone counted, do less than this in the root mean square, none moves the agent."""
-_AT_ONCE = 2**20
-"""Numbers of a block, which stays in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +119,8 @@ def covariance_over_clusters(
             f"Contributions of the shape {contribution.shape} came with shares of {share.shape}. Give float[K, J] of one run.",
             slug="cluster-shape",
         )
-    step = max(1, _AT_ONCE // len(share))
-    starts = range(0, share.shape[1], step)
     return covariance_of_blocks(
-        ((contribution[:, start : start + step], share[:, start : start + step]) for start in starts),
+        [(contribution, share)],
         n_clusters=(share > 0).sum(axis=1),
         share_squares=np.einsum("ij,ij->i", share, share),
         size=size,

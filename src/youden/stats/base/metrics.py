@@ -182,7 +182,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     Raises: StatisticsError [metric-missing] where an observed cell has no prediction, [metric-shape], [rmse-no-cells], [level].
     """
     if predicted.shape != observed.shape:
-        raise _shapes(predicted, observed)
+        raise shapes_differ(predicted, observed)
     squared = ((predicted - observed) ** 2)[~np.isnan(observed)]
     if len(squared) == 0:
         raise StatisticsError(
@@ -223,7 +223,7 @@ def _z(level: float) -> float:
 def _check(ability: Floats, reference: Floats, *, level: float) -> None:
     _z(level)
     if ability.shape != reference.shape or ability.ndim != 1:
-        raise _shapes(ability, reference)
+        raise shapes_differ(ability, reference)
     if missing := int((np.isnan(ability) | np.isnan(reference)).sum()):
         raise _missing(missing, "agents have no ability on one side")
     if len(ability) < 2 or np.ptp(ability) == 0 or np.ptp(reference) == 0:
@@ -236,7 +236,7 @@ def _check(ability: Floats, reference: Floats, *, level: float) -> None:
 
 def _check_groups(ability: Floats, positive: Bools) -> None:
     if ability.shape != positive.shape or ability.ndim != 1:
-        raise _shapes(ability, positive)
+        raise shapes_differ(ability, positive)
     if missing := int(np.isnan(ability).sum()):
         raise _missing(missing, "agents have no ability")
     if positive.all() or not positive.any():
@@ -247,7 +247,8 @@ def _check_groups(ability: Floats, positive: Bools) -> None:
         )
 
 
-def _shapes(one: Floats, other: Floats | Bools) -> StatisticsError:
+def shapes_differ(one: Floats, other: Floats | Bools) -> StatisticsError:
+    """The error for arrays that are not aligned."""
     return StatisticsError(
         f"Two arrays of one shape are compared, but {one.shape} and {other.shape} arrived. Align them first.",
         slug="metric-shape",

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats
 from youden.stats.base.estimator import check_level
-from youden.stats.base.metrics import Metric, rank_correlation
+from youden.stats.base.metrics import Metric, rank_correlation, shapes_differ
 
 
 def cohen_kappa(one: Floats, other: Floats) -> float:
@@ -87,10 +87,7 @@ def cell_correlation(one: Floats, other: Floats, *, level: float = 0.95) -> Cell
     """
     check_level(level)
     if one.shape != other.shape or one.ndim != 2:
-        raise StatisticsError(
-            f"Two matrices of one shape are compared, but {one.shape} and {other.shape} arrived. Align them first.",
-            slug="metric-shape",
-        )
+        raise shapes_differ(one, other)
     both = ~(np.isnan(one) | np.isnan(other))
     rhos = [_rho(one[both[:, j], j], other[both[:, j], j]) for j in range(one.shape[1])]
     within = np.array([rho for rho in rhos if not np.isnan(rho)])
