@@ -80,6 +80,27 @@ def test_blocks_of_items_give_what_one_block_gives() -> None:
     np.testing.assert_allclose(cut.left, whole.left, atol=1e-12)
 
 
+def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
+    # pairs that meet three times on a level of their own: sums by agent and level are nearly all 0, and so kept sparse
+    K, J, n_levels, rng = 120, 12, 400, np.random.default_rng(0)
+    level, item = np.repeat(np.arange(n_levels), 3), np.repeat(rng.integers(0, J, n_levels), 3)
+    first = rng.permuted(np.tile(np.arange(K), (n_levels, 1)), axis=1)[:, :4]
+    value = rng.random(len(level))
+    of = PairBlock(
+        *(x.astype(np.int32) for x in (np.repeat(first[:, 0], 3), first[:, 1:].ravel(), item)),
+        value,
+        np.ones(len(level)),
+        np.zeros(len(level)),
+        J,
+        level.astype(np.int32),
+    )
+    X = np.zeros((len(level), K + n_levels))
+    X[np.arange(len(level))[:, None], np.stack([of.first, of.second, K + of.levels], axis=1)] = 1.0
+    a = np.linalg.lstsq(X, value, rcond=None)[0][:K]
+    found = fitted(of, K)
+    np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
+
+
 def test_an_item_that_one_agent_met_all_others_on_does_not_draw_it_to_their_mean() -> None:
     """Its cell's score is the mean of theirs, whoever it is; the trials say nothing of it, and other items do."""
     K = 5

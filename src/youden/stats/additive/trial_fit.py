@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.sparse import coo_array
 
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.stats.base.clusters import NOTHING, CentredCovariance, covariance_of_blocks
@@ -23,6 +24,8 @@ _EXACT = 1e-9
 """A trial of leverage above 1 − this is fitted exactly whatever its answer."""
 
 
+_SPARSE = 32
+"""Sums by agent and level are kept sparse where there are more of them than this for each trial."""
 _PRIOR_PRODUCTS = 100
 """An agent's own part on items is shrunk as if the average one had been seen in this many products more."""
 
@@ -161,7 +164,7 @@ class _Sums:
 def _sums(blocks: Iterable[PairBlock], K: int) -> _Sums:
     of = _Sums(np.zeros((K, K)), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, dtype=np.int64))
     for block in blocks:
-        A, S = by_level(block, block.weight, K), by_level(block, block.weight * block.value, K)
+        A, S = _of_levels(block, block.weight, K), _of_levels(block, block.weight * block.value, K)
         m = A.sum(axis=0) / 2
         mean = np.divide(S.sum(axis=0) / 2, m, out=np.zeros(len(m)), where=m > 0)
         pairs = np.bincount(block.first * np.int64(K) + block.second, block.weight, K * K).reshape(K, K)
@@ -189,7 +192,7 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
     own = np.diag(inverse)
     for block in blocks():
         i, k, j, w = block.first, block.second, block.levels, block.weight
-        A = by_level(block, w, K)
+        A = _of_levels(block, w, K)
         m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
         error = block.value - effect[i] - effect[k]
         level = np.bincount(j, w * error, len(m)) / m
@@ -251,6 +254,15 @@ def by_level(block: PairBlock, column: Floats, K: int) -> Floats:
     """Sums over an agent's trials of a level, on either side: float[K, L]."""
     n = block.n_items if block.level is None else int(block.level.max(initial=-1)) + 1
     return _sums_at(block, block.levels, (column, column), K, n)
+
+
+def _of_levels(block: PairBlock, column: Floats, K: int) -> Any:
+    """`by_level`, a `csr_array` where few of the agents meet on a level: the same products and sums come of it."""
+    n = 0 if block.level is None else int(block.level.max(initial=-1)) + 1
+    if K * n <= _SPARSE * len(column):
+        return by_level(block, column, K)
+    at = np.concatenate([block.first, block.second]), np.tile(block.levels, 2)
+    return coo_array((np.tile(column, 2), at), shape=(K, n)).tocsr()
 
 
 def by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
