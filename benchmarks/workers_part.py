@@ -13,6 +13,7 @@ from youden.data.folder.run_config import load_run_config
 from youden.errors import YoudenError
 from youden.judging.asking.calling import worst_price
 from youden.judging.config.judge_files import load_judge_config
+from youden.judging.store import claims, team
 from youden.judging.store.answers import Store
 from youden.judging.store.team import help_run
 from youden.run.elsewhere import plan_work, work
@@ -28,8 +29,8 @@ def worst_of(config: Path) -> float:
 
 def main() -> None:
     path, store, leads, lease = sys.argv[1:]
-    options: Any = Store.__init__.__kwdefaults__
-    options["lease"] = float(lease)
+    for module in (claims, team):
+        vars(module)["LEASE"] = float(lease)
     longest = 0.0
     plain = Store.add
 
@@ -52,8 +53,8 @@ def main() -> None:
         elif leads == "False":
             work(config)
         else:  # the asking alone: what planning and writing take is the same for all
-            with help_run(store, run="r") as team:
-                answers_of(planned, team=team)
+            with help_run(store, run="r") as helped:
+                answers_of(planned, team=helped)
     except YoudenError as error:
         slug = error.slug
     after = resource.getrusage(resource.RUSAGE_SELF)
