@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
@@ -93,17 +94,17 @@ class _HttpBatches:
         if self._session is not None:
             await self._session.close()
 
+    @abstractmethod
     def _asked(self, file: str) -> dict[str, Any] | None:
         """What begins the batch of a file; None where nobody has its requests any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _find(self, file: str) -> str | None:
         """The batch that was begun of a file. Raises: CallError where nobody can say yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _state(self, said: Mapping[str, Any], batch: str) -> BatchState:
         """What a provider says of a batch. Raises: CallError where that is no known state of it."""
-        raise NotImplementedError
 
     async def _listed(self) -> AsyncIterator[Mapping[str, Any]]:
         """The provider's batches, the newest first."""
