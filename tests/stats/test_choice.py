@@ -108,7 +108,7 @@ def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
 def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) -> tuple[float, float, float, float]:
     """The chance of the agent named, how often it is the best (ties count their share), what is said to be lost, what is."""
     rng, rows = np.random.default_rng(5), []
-    for _ in range(150):
+    for _ in range(250):
         truth = draw(rng)
         found = chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0))
         assert found is not None
