@@ -82,12 +82,24 @@ def test_rounds_share_what_is_left_after_the_pilot(world: World) -> None:
     assert sizes[1:] / sizes.sum() == pytest.approx(np.full(5, 0.15), abs=0.02)
 
 
-@pytest.mark.parametrize(("percent", "slots"), [(16, 24), (8, 21)])
-def test_a_pilot_has_24_slots_or_half_of_the_budget(world: World, percent: float, slots: int) -> None:
-    plan = carried(world, percent=percent).plan
+@pytest.mark.parametrize(
+    ("options", "slots"),
+    [
+        ({"percent": 16}, 24),
+        ({"percent": 8}, 21),
+        ({"percent": 16, "pilot": 0.1}, 8),
+        ({"percent": 16, "pilot": 0.6}, 52),
+        ({"percent": 16, "pilot": 0.1, "within": 0.1}, 8),
+        ({"percent": 40, "pilot": 0.4, "within": 0.1}, 88),
+    ],
+)
+def test_a_pilot_has_24_slots_or_half_of_the_budget_or_what_is_written(
+    world: World, options: dict[str, float], slots: int
+) -> None:
+    plan = carried(world, **options).plan
     sizes = np.bincount(plan.trials.step[plan.slot >= 0])
     assert sizes[0] == 8 * slots
-    assert sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
+    assert "within" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
 
 
 def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: World) -> None:

@@ -129,11 +129,12 @@ class Adaptive:
     They meet in blocks: one item, one partner, one order, in which every contender is compared with that partner, so that neither
     sets them apart. A block stands as a slot and counts for its contenders alone. Blocks go round items and partners in random
     orders; nothing is asked twice.
-    Without `within`, the pilot has `pilot` of the budget, or 24 slots if these are more and at most half of it; each round has as
-    much of what is left, and contenders are the agents nearest to the edge of the top, midway between the last one in it and the
-    first one out of it: fewer each round, by a larger factor in the first ones, to `top` + 1. With `within`, the pilot has
-    .04/within² slots, 24 at least, and each round asks those who keep the bound from being there as much as they seem to need
-    (`run/rounds.py`). The run ends when those named are at most `within` behind the last one that belongs to the top, None for 0;
+    Without `within`, the pilot has a quarter of the budget, or 24 slots if these are more and at most half of it; each round
+    has as much of what is left, and contenders are the agents nearest to the edge of the top, midway between the last one in
+    it and the first one out of it: fewer each round, by a larger factor in the first ones, to `top` + 1. With `within`, the
+    pilot has .04/within² slots, 24 at least and at most a quarter of the budget, and each round asks those who keep the bound
+    from being there as much as they seem to need (`run/rounds.py`). A `pilot` that is given holds in either case: that share
+    of the budget. The run ends when those named are at most `within` behind the last one that belongs to the top, None for 0;
     or when the budget is spent.
 
     Raises: PlanError [budget-adaptive] with a budget too small for the pilot, [design-option].
@@ -141,7 +142,7 @@ class Adaptive:
     """
 
     n_paired: int | None = None
-    pilot: float = 0.25
+    pilot: float | None = None
     rounds: int | None = None
     top: int = 1
     within: float | None = None
@@ -172,11 +173,12 @@ class Adaptive:
             raise PlanError(f"The top {self.top} of {n_agents} agents is everybody. Lower top.", slug="design-option")
         check_shared(eligible)
         budget = self.budget(eligible)
-        pilot = int(budget * self.pilot)
-        if self.within is None:
-            pilot = max(pilot, min(n_agents * LEAST_SEARCH_PILOT, budget // 2))
+        if self.pilot is not None:
+            pilot = int(budget * self.pilot)
+        elif self.within is None:
+            pilot = max(budget // 4, min(n_agents * LEAST_SEARCH_PILOT, budget // 2))
         else:
-            pilot = min(pilot, n_agents * max(LEAST_SEARCH_PILOT, ceil(PILOT_BOUNDS / self.within**2)))
+            pilot = min(budget // 4, n_agents * max(LEAST_SEARCH_PILOT, ceil(PILOT_BOUNDS / self.within**2)))
         if pilot < MIN_SLOTS * n_agents:
             raise PlanError(
                 f"The pilot has {pilot} of {budget} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
