@@ -25,7 +25,7 @@ import numpy as np
 from recorded import SHARED, world_of
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
-from youden.practice.gate import MARGIN, Gated, Look, gated
+from youden.practice.gate import MARGIN, Gated, GateLook, gated
 from youden.practice.gate_answers import outlooks
 from youden.protocol.extending import add_calls
 from youden.protocol.plan import make_plan
@@ -65,7 +65,7 @@ def looked(plan: Plan, answers: Floats, new: int, old: int, *, look: int) -> Gat
     answer = np.where(plan.arm == PAIRED, answers[plan.item, plan.first, plan.second], 0.0)
     result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "replayed D"})
     found = outlooks(result)(new, old)
-    return gated(found, Look("new", look, 0.0), n_asked=1, n_items=plan.n_items, margin=MARGIN, usd=None)
+    return gated(found, GateLook("new", look, 0.0), n_asked=1, n_items=plan.n_items, margin=MARGIN, usd=None)
 
 
 def draws(paired: Floats, *, difference: float, n_runs: int, seed: int) -> Iterator[tuple[int, int, int, Floats]]:

@@ -18,7 +18,7 @@ from youden.nouns.judging import AnswerKind
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
-from youden.stats.forecast import VarianceParts
+from youden.stats.forecast import OwnVariances
 from youden.stats.trials.trial_errors import ItemContributions, item_contributions
 
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
@@ -102,7 +102,7 @@ def recall(ability: Floats, truth: Floats, top: int = 5) -> float:
     return len(set(np.argsort(-ability)[:top]) & set(np.argsort(-truth)[:top])) / top
 
 
-def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, VarianceParts]:
+def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, OwnVariances]:
     """Answers float[J, K, K], the centred truth for items like these, and the variances."""
     rng = np.random.default_rng(seed)
     a, b = SD["agents"] * rng.standard_normal(K), SD["items"] * rng.standard_normal(J)
@@ -114,4 +114,4 @@ def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, VarianceParts]
     truth = a * (K - 2) / (K - 1) + (g.sum(axis=0) + g.sum(axis=1)) / (2 * (K - 1))
     noise = (own**2).mean() + SD["pairs"] ** 2 + SD["noise"] ** 2
     alone = 1 - 2 / K
-    return paired, truth - truth.mean(), VarianceParts(alone * own**2 + (own**2).mean() / K, np.full(K, alone * noise))
+    return paired, truth - truth.mean(), OwnVariances(alone * own**2 + (own**2).mean() / K, np.full(K, alone * noise))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -164,3 +165,13 @@ def test_rooms_form_no_cycle() -> None:
         inside = {room_of(t) for t in targets if group_of(t) == group_of(name) and t.count(".") > 1}
         rooms.setdefault(room_of(name), set()).update(inside - {room_of(name)})
     without_cycles(rooms)
+
+
+def test_a_public_class_has_its_name_alone() -> None:
+    names = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, n in names.items() if n > 1] == []

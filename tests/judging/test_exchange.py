@@ -24,7 +24,7 @@ from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
-from youden.judging.outside.exporting import Asked, as_bytes
+from youden.judging.outside.exporting import Requests, as_bytes
 from youden.judging.outside.importing_answers import rows_of
 from youden.judging.outside.lines import outcome_of
 from youden.judging.store.answers import open_store
@@ -414,7 +414,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     config = judge_config("http://127.0.0.1:9/v1", context=260, truncate="middle", max_tokens=8)
     questions = config.questions()
     assert 0 < questions.cut(plan, pool).sum() < len(plan)
-    asked = Asked.of(config, plan, pool, lengths={7, len(plan)})
+    asked = Requests.of(config, plan, pool, lengths={7, len(plan)})
     slow = {key: request for _, key, request in questions.all(plan, pool)}
     assert {asked.name(at) for at in range(len(asked.key))} == set(slow)
     for at, characters in enumerate(asked.characters.tolist()):
@@ -430,7 +430,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     ]
 
 
-def places_of(asked: Asked, keys: list[bytes]) -> list[int]:
+def places_of(asked: Requests, keys: list[bytes]) -> list[int]:
     return [next(at for at in range(len(asked.key)) if asked.name(at) == key.hex()) for key in keys]
 
 

@@ -21,7 +21,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
-from youden.practice.gate import Gate, Gated, Look, Needed, gate_run, gated, sentence, to_do
+from youden.practice.gate import Gate, Gated, GateLook, Needed, gate_run, gated, sentence, to_do
 from youden.practice.gate_answers import outlooks, read_answers
 from youden.protocol.extending import add_agents, add_calls
 from youden.protocol.plan import make_plan
@@ -197,7 +197,7 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         dense = world(gap=-0.1, seed=seed)
         plan = make_plan(POOL, calls=400, seed=seed)
         found = gated(
-            outlooks(answered(plan, dense))(0, 1), Look("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
+            outlooks(answered(plan, dense))(0, 1), GateLook("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
         )
         if found.needed is None or found.needed.calls is None:
             continue
@@ -206,7 +206,7 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         more = add_calls(plan, POOL, calls=found.needed.calls, focus=(0, 1))
         assert len(more) == len(plan) + found.needed.calls
         then = gated(
-            outlooks(answered(more, dense))(0, 1), Look("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
+            outlooks(answered(more, dense))(0, 1), GateLook("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
         )
         decided += then.verdict != "undecided"
     assert asked >= 10

@@ -13,7 +13,7 @@ from youden.run.estimators import standing_of
 from youden.run.precision import expected_of, expected_words, run_parts
 from youden.stats.forecast import (
     DOMAINS,
-    VarianceParts,
+    OwnVariances,
     at_share,
     expected_recall,
     expected_rho,
@@ -26,7 +26,7 @@ from youden.stats.forecast import (
     slots_for,
 )
 
-PARTS = VarianceParts(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
+PARTS = OwnVariances(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
 
 
 def test_item_squares_are_those_of_counted_slots() -> None:

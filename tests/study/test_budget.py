@@ -21,7 +21,7 @@ from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally, train_scores
 from youden.run.ability import TrialMean
 from youden.stats.base.metrics import spearman
-from youden.study.budget_curves import BudgetRow, BudgetStudy, Halves, study_budget, top_recall
+from youden.study.budget_curves import BudgetRow, BudgetStudy, HalvesOfItems, study_budget, top_recall
 from youden.study.budget_goals import budget_json, budget_words, parse_goal, recommend
 from youden.study.replaying import World, imagine, make_world, open_world, read_dense_or_imagine, read_world, replay
 
@@ -97,7 +97,7 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
     return BudgetStudy(
         target="symmetric",
         dense_calls=1000,
-        halves=Halves(0.96, 0.01, {1: 0.9, 3: 0.8, 5: 0.7}),
+        halves=HalvesOfItems(0.96, 0.01, {1: 0.9, 3: 0.8, 5: 0.7}),
         fpr=0.0,
         r2=0.6,
         top=5,

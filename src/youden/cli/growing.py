@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from youden.judging.asking.terms import Asking
     from youden.nouns import ExtensionFacts, Json, Target
     from youden.practice.extend import PlannedExtension
-    from youden.practice.searching import Goal
+    from youden.practice.searching import SearchGoal
     from youden.run.analysis import Analysis
 
 MOST_SHOWN = 10
@@ -98,10 +98,10 @@ def extend_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.extend import too_wide
-    from youden.practice.searching import Goal, plan_round
+    from youden.practice.searching import SearchGoal, plan_round
     from youden.report.pages.writing import write_report
 
-    goal = Goal(top or 1, within, calls) if top or within else None
+    goal = SearchGoal(top or 1, within, calls) if top or within else None
     n_pools = sum(pool is not None for pool in (agents, items, repeats))
     if goal is not None:
         options.refuse(
@@ -164,7 +164,9 @@ def extend_command(
             click.echo(printable(line))
 
 
-def _extended(planned: PlannedExtension, kept: RunConfig, terms: Asking, goal: Goal | None) -> tuple[Analysis, str]:
+def _extended(
+    planned: PlannedExtension, kept: RunConfig, terms: Asking, goal: SearchGoal | None
+) -> tuple[Analysis, str]:
     """The run that has grown, and how a search ended, in words."""
     from youden.practice.extend import extend_run
     from youden.practice.searching import search_run

@@ -24,7 +24,7 @@ from youden.protocol.independent import plan_rows
 from youden.run.analysis import Analysis
 from youden.run.pipeline import PlannedRun, fit_run, judge_run, plan_run
 from youden.run.precision import known_parts
-from youden.stats.forecast import VarianceParts, at_share, half_widths, items_for, slots_for
+from youden.stats.forecast import OwnVariances, at_share, half_widths, items_for, slots_for
 from youden.text.sentences import counted
 
 ALPHA = 0.05
@@ -188,7 +188,7 @@ def _calls_for(folder: RunFolder, width: float) -> tuple[int, float]:
     return (need - now) * K, at_share(half_widths(parts, need, J), SHARE)
 
 
-def _out_of_reach(parts: VarianceParts, width: float, *, share: float, plan: Plan) -> ConfigError:
+def _out_of_reach(parts: OwnVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
     n_items = items_for(parts, width, share=share, n_agents=plan.n_agents)
     return ConfigError(
         f"± {width:g} cannot be had on {plan.n_items:,} items, whatever is asked"

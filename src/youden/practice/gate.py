@@ -127,7 +127,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Look:
+class GateLook:
     """Which look at two agents comes next, and the level of its interval."""
 
     agent: str
@@ -152,7 +152,7 @@ def next_looks(
     ledger: Path | None = None,
     target: Target | None = None,
     labelled: Labelled | None = None,
-) -> tuple[Look, ...]:
+) -> tuple[GateLook, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
     kept, answers = read_ledger(ledger or folder.file(FILE)), read_answers(folder)
     return _looks(labelled(answers) if labelled else answers, agents, baseline, kept, target or of_items(folder))
@@ -219,7 +219,7 @@ def gate_run(
     )
 
 
-def _by_quality(found: QualityDifference, look: Look, *, margin: float) -> Gated:
+def _by_quality(found: QualityDifference, look: GateLook, *, margin: float) -> Gated:
     value, low, high, n = found
     verdict = decide((low + high) / 2, (high - low) / 2, margin=margin).verdict
     return Gated(look.agent, verdict, value, low, high, look.level, look.look, n, None)
@@ -227,7 +227,7 @@ def _by_quality(found: QualityDifference, look: Look, *, margin: float) -> Gated
 
 def _looks(
     answers: GateAnswers, agents: Sequence[str], baseline: str, kept: GateLedger, target: Target
-) -> tuple[Look, ...]:
+) -> tuple[GateLook, ...]:
     wanted = tuple(dict.fromkeys(agents))
     for agent in (baseline, *wanted):
         _check(answers, agent)
@@ -239,7 +239,7 @@ def _looks(
         )
     numbers = [kept.look(agent, baseline, answers=answers.digest, target=target) for agent in wanted]
     return tuple(
-        Look(agent, number, 1 - 2 * look_error(number, n_asked=len(wanted)))
+        GateLook(agent, number, 1 - 2 * look_error(number, n_asked=len(wanted)))
         for agent, number in zip(wanted, numbers, strict=True)
     )
 
@@ -259,7 +259,7 @@ def _check(answers: GateAnswers, agent: str) -> None:
         )
 
 
-def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: float, usd: float | None) -> Gated:
+def gated(outlook: Outlook, look: GateLook, *, n_asked: int, n_items: int, margin: float, usd: float | None) -> Gated:
     """The verdict of one look, one of `n_asked` asked together. n_items: of the run; usd: a call's price.
 
     Raises: InputError [gate-apart].

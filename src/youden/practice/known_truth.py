@@ -19,7 +19,7 @@ from youden.text.transforms import Step, apply_steps
 Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
 
 
-class Meaning(NamedTuple):
+class KnownAnswer(NamedTuple):
     """of_150: how many of 150 calls are of a kind, of more or fewer in proportion; says: what is asked, and the true answer."""
 
     of_150: int
@@ -27,16 +27,16 @@ class Meaning(NamedTuple):
     says: str
 
 
-MEANS: dict[Kind, Meaning] = {
-    "paired": Meaning(36, "paired", "two agents on one item, at random from the run's plan: yes"),
-    "reversed": Meaning(36, "paired", "the same, the other text first: yes"),
-    "again": Meaning(10, "paired", "the same, asked once more: yes"),
-    "independent": Meaning(30, "independent", "two agents on two items: no"),
-    "uneven": Meaning(10, "paired", "two agents on one item, of most unlike length: yes"),
-    "even": Meaning(10, "independent", "two agents on two items, long and of most alike length: no"),
-    "itself": Meaning(6, "planted", "a response against itself: yes"),
-    "clone": Meaning(6, "planted", "a response against its sentences in another order, as a list: yes"),
-    "template": Meaning(6, "planted", "a response against a text that says nothing of any item: no"),
+MEANS: dict[Kind, KnownAnswer] = {
+    "paired": KnownAnswer(36, "paired", "two agents on one item, at random from the run's plan: yes"),
+    "reversed": KnownAnswer(36, "paired", "the same, the other text first: yes"),
+    "again": KnownAnswer(10, "paired", "the same, asked once more: yes"),
+    "independent": KnownAnswer(30, "independent", "two agents on two items: no"),
+    "uneven": KnownAnswer(10, "paired", "two agents on one item, of most unlike length: yes"),
+    "even": KnownAnswer(10, "independent", "two agents on two items, long and of most alike length: no"),
+    "itself": KnownAnswer(6, "planted", "a response against itself: yes"),
+    "clone": KnownAnswer(6, "planted", "a response against its sentences in another order, as a list: yes"),
+    "template": KnownAnswer(6, "planted", "a response against a text that says nothing of any item: no"),
 }
 KINDS = tuple(MEANS)
 ARMS = tuple(dict.fromkeys(one.arm for one in MEANS.values()))

@@ -24,7 +24,7 @@ from youden.stats.trials.comparisons import differences
 from youden.text.sentences import counted
 
 
-class Goal(NamedTuple):
+class SearchGoal(NamedTuple):
     """top: how many are looked for; within: how far from the best those named may be, None for until `calls` are spent;
     calls: the most of this search, of both arms, None for as many as it takes."""
 
@@ -33,7 +33,7 @@ class Goal(NamedTuple):
     calls: int | None
 
 
-def plan_round(config: RunConfig, goal: Goal, *, number: int = 0, spent: int = 0) -> PlannedExtension | str:
+def plan_round(config: RunConfig, goal: SearchGoal, *, number: int = 0, spent: int = 0) -> PlannedExtension | str:
     """The next round of a search that has asked `number` and `spent` so many calls, or why there is none; nothing is asked.
 
     Without a bound, calls are spread over `ROUNDS` on fewer and fewer contenders. With one, a round asks those who keep it from
@@ -78,7 +78,7 @@ def plan_round(config: RunConfig, goal: Goal, *, number: int = 0, spent: int = 0
 
 
 def search_run(
-    planned: PlannedExtension, goal: Goal, config: RunConfig, asking: Asking | None = None
+    planned: PlannedExtension, goal: SearchGoal, config: RunConfig, asking: Asking | None = None
 ) -> tuple[Analysis, str]:
     """Ask round after round, of which `planned` is the first, and fit the run after each.
 

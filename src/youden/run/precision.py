@@ -24,8 +24,8 @@ from youden.protocol.designs.adaptive import Adaptive, Width, adaptive_of, width
 from youden.run.estimators import balanced, standing_of
 from youden.stats.forecast import (
     DOMAINS,
+    OwnVariances,
     Range,
-    VarianceParts,
     alike_width,
     expected_recall,
     expected_regret,
@@ -90,7 +90,7 @@ class Expected:
         return _span(self.half_width[1.0]) if 1.0 in self.half_width else None
 
 
-def run_parts(result: Verdicts) -> VarianceParts:
+def run_parts(result: Verdicts) -> OwnVariances:
     """Both parts of the variance of a plan in slots, from its answers. Raises: StatisticsError."""
     found = standing_of(result)
     plan = result.plan
@@ -109,7 +109,7 @@ def run_parts(result: Verdicts) -> VarianceParts:
     return parts_of(of, np.diag(found.covariance.covariance))
 
 
-def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerKind = "yes or no") -> Expected:
+def expected_of(plan: Plan, parts: OwnVariances | None = None, *, kind: AnswerKind = "yes or no") -> Expected:
     """What `plan` is expected to buy. parts: of the run's own answers; None: none yet. kind: of its judge's answers."""
     looks_for = adaptive_of(plan) if plan.design == Adaptive.name else None
     n_paired = int((plan.arm == PAIRED).sum())
@@ -136,7 +136,7 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerK
     needed, items = None, None
     if design is not None:
         known, share = (odd_parts(design.share, kind), 1.0) if parts is None else (parts, design.share)
-        alone = [VarianceParts(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
+        alone = [OwnVariances(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
         found = [slots_for(one, design.width, share=share, n_items=plan.n_items, most=most) for one in alone]
         reached = [2.0 * n for n in found if n is not None]
         needed = range_of(np.array(reached)) if reached else None
@@ -163,7 +163,7 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerK
 def _reach(plan: Plan, within: float, kind: AnswerKind) -> Reach:
     """Of a search that ends once the one named is known to be `within` of the best."""
     most = (plan.n_agents - 1) * plan.n_items
-    alone = [VarianceParts(*row) for row in np.array(prior_parts(kind)).T[:, :, None]]
+    alone = [OwnVariances(*row) for row in np.array(prior_parts(kind)).T[:, :, None]]
     width, n_items = alike_width(within, plan.n_agents), plan.n_items
     slots = [slots_for(one, width, share=1.0, n_items=n_items, most=most) for one in alone]
     known = [n for n in slots if n is not None]
@@ -176,7 +176,7 @@ def _reach(plan: Plan, within: float, kind: AnswerKind) -> Reach:
     )
 
 
-def known_parts(folder: RunFolder) -> VarianceParts | None:
+def known_parts(folder: RunFolder) -> OwnVariances | None:
     """By the answers in a run's folder; None where there are too few, and where the run was extended or has no whole slots."""
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -254,7 +254,7 @@ def _told_apart_by(folder: RunFolder, plan: Plan, two: Sequence[str]) -> tuple[i
         times = max(need / now, 1.1)
         return (ceil((times - 1) * now), None) if times * now <= most else (None, ceil((times - 1) * J))
     places = [plan.agent_ids.index(name) for name in two]
-    both = VarianceParts(*(part[places].sum(keepdims=True) for part in parts))
+    both = OwnVariances(*(part[places].sum(keepdims=True) for part in parts))
     slots = slots_for(both, apart, share=1.0, n_items=J, most=most)
     if slots is not None and now < most:
         return max(slots - round(now), ceil(now / 10)), None
@@ -268,7 +268,7 @@ def refuse_out_of_reach(plan: Plan) -> None:
     That is: not even where items matter half as much as in the judged domain where they matter least.
     """
     design, own = width_of(plan), min(one.own for one in DOMAINS["graded"]) / 2
-    least = VarianceParts(np.array([own]), np.zeros(1))
+    least = OwnVariances(np.array([own]), np.zeros(1))
     if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:
         n_items = items_for(least, design.width, share=1.0, n_agents=plan.n_agents)
         raise PlanError(

@@ -31,14 +31,14 @@ from youden.stats.base.clusters import PRIOR_CLUSTERS
 from youden.stats.trials.trial_errors import ItemContributions
 
 
-class VarianceParts(NamedTuple):
+class OwnVariances(NamedTuple):
     """own, noise: float[K] ≥ 0, variances; of the item's part of an agent, and of a trial on a given item."""
 
     own: Floats
     noise: Floats
 
 
-def parts_of(of: ItemContributions, variance: Floats) -> VarianceParts:
+def parts_of(of: ItemContributions, variance: Floats) -> OwnVariances:
     """Both parts of agents whose abilities vary by `variance`, float[K], NaN where nobody knows.
 
     With within_i what trials of one item differ by, left_i = (v_i − (K−2)/K·within_i/n_i)/Σp²: K of a slot's residuals sum to 0.
@@ -65,7 +65,7 @@ def parts_of(of: ItemContributions, variance: Floats) -> VarianceParts:
         own[known] = np.clip(mean + trust * (left - mean), 0, v / p)
         noise[known] = (v - own[known] * p) * n
         own[~known], noise[~known] = own[known].mean(), noise[known].mean()
-    return VarianceParts(own, noise)
+    return OwnVariances(own, noise)
 
 
 LEVEL = 0.95
@@ -83,7 +83,7 @@ def item_squares(n_slots: int, n_items: int) -> float:
     return float(((n_items - more) * full**2 + more * (full + 1) ** 2) / n_slots**2)
 
 
-def half_widths(parts: VarianceParts, n_slots: int, n_items: int) -> Floats:
+def half_widths(parts: OwnVariances, n_slots: int, n_items: int) -> Floats:
     """Of 95 % intervals for items like these at `n_slots` slots: float[K], t·√(own·Σp² + noise/2S)."""
     variance = parts.own * item_squares(n_slots, n_items) + parts.noise / (2 * n_slots)
     freedom = min(n_slots, n_items) - 1 + PRIOR_CLUSTERS
@@ -100,10 +100,10 @@ def at_share(half_width: Floats, share: float) -> float:
     return float(ordered[ceil(share * len(ordered) - 1e-9) - 1])
 
 
-def slots_for(parts: VarianceParts, width: float, *, share: float, n_items: int, most: int) -> int | None:
+def slots_for(parts: OwnVariances, width: float, *, share: float, n_items: int, most: int) -> int | None:
     """The fewest slots, 2 to `most`, at which the share `share` of agents is expected to have ± `width`; None: not even `most`.
 
-    >>> slots_for(VarianceParts(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
+    >>> slots_for(OwnVariances(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
     72
     """
 
@@ -119,10 +119,10 @@ def slots_for(parts: VarianceParts, width: float, *, share: float, n_items: int,
     return high
 
 
-def items_for(parts: VarianceParts, width: float, *, share: float, n_agents: int) -> int | None:
+def items_for(parts: OwnVariances, width: float, *, share: float, n_agents: int) -> int | None:
     """The fewest items on which ± `width` can be had when all there is is asked: every pair in both orders; None: not in reason.
 
-    >>> items_for(VarianceParts(np.full(5, 0.005), np.full(5, 0.08)), 0.01, share=1.0, n_agents=5)
+    >>> items_for(OwnVariances(np.full(5, 0.005), np.full(5, 0.08)), 0.01, share=1.0, n_agents=5)
     579
     """
 
@@ -143,7 +143,7 @@ TRIALS = (60, 120, 225, 450, 900)
 
 class Domain(NamedTuple):
     """name: of a judged domain, agents × items; own, noise: variances of an agent whose half width is the mean one, see
-    `VarianceParts`; widest: the widest agent's over it; all at 450 trials an agent. rho, recall: at each of `TRIALS`."""
+    `OwnVariances`; widest: the widest agent's over it; all at 450 trials an agent. rho, recall: at each of `TRIALS`."""
 
     name: str
     own: float
@@ -229,22 +229,22 @@ class Range(NamedTuple):
     high: float
 
 
-def prior_parts(kind: AnswerKind) -> VarianceParts:
+def prior_parts(kind: AnswerKind) -> OwnVariances:
     """Own and noise of each domain's average agent: float[D] each."""
-    return VarianceParts(*np.array([[one.own, one.noise] for one in DOMAINS[kind]]).T)
+    return OwnVariances(*np.array([[one.own, one.noise] for one in DOMAINS[kind]]).T)
 
 
-def mean_parts() -> VarianceParts:
+def mean_parts() -> OwnVariances:
     """Of an average agent in an average domain, by answers that are yes or no: float[1] each."""
-    return VarianceParts(*(part.mean(keepdims=True) for part in prior_parts("yes or no")))
+    return OwnVariances(*(part.mean(keepdims=True) for part in prior_parts("yes or no")))
 
 
-def odd_parts(share: float, kind: AnswerKind) -> VarianceParts:
+def odd_parts(share: float, kind: AnswerKind) -> OwnVariances:
     """Of each domain's agent at `share` from the least to the most varying: float[D]."""
     far = max(0.0, 2 * share - 1) ** 2
     parts = prior_parts(kind)
     stretch = 1 + far * (np.array([one.widest for one in DOMAINS[kind]]) - 1)
-    return VarianceParts(parts.own * stretch**2, parts.noise * stretch**2)
+    return OwnVariances(parts.own * stretch**2, parts.noise * stretch**2)
 
 
 def prior_half_width(n_slots: int, n_items: int, kind: AnswerKind) -> Range:
@@ -267,7 +267,7 @@ def expected_regret(trials: float, *, search: bool) -> Range | None:
     return _between(trials, [one.search if search else one.everybody for one in LOSSES])
 
 
-def nearest(parts: VarianceParts, n_items: int) -> float:
+def nearest(parts: OwnVariances, n_items: int) -> float:
     """The least bound on the better of two agents alike, whatever is asked of them on so many items; parts: float[1] each."""
     return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * parts.own[0] / n_items))
 

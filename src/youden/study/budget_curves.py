@@ -33,7 +33,7 @@ N_SPLITS = 20
 
 
 @dataclass(frozen=True)
-class Halves:
+class HalvesOfItems:
     """ρ between the dense rankings of two disjoint halves of the items, mean and SD over splits.
 
     recalls: by k, the mean share of one half's top k that is in the other's.
@@ -44,7 +44,7 @@ class Halves:
     recalls: dict[int, float]
 
 
-def half_items(scores: Floats, ability: Callable[[Floats], Floats], *, tops: tuple[int, ...]) -> Halves:
+def half_items(scores: Floats, ability: Callable[[Floats], Floats], *, tops: tuple[int, ...]) -> HalvesOfItems:
     """scores: float[K, J], NaN unseen; ability: from such scores to float[K]."""
     figures = []
     for seed in range(N_SPLITS):
@@ -52,7 +52,7 @@ def half_items(scores: Floats, ability: Callable[[Floats], Floats], *, tops: tup
         one, other = (ability(scores[:, part]) for part in (order[:half], order[half:]))
         figures.append([seen_correlation(one, other), *(top_recall(one, other, top) for top in tops)])
     mean, spread = np.mean(figures, axis=0).tolist(), np.std(figures, axis=0, ddof=1).tolist()
-    return Halves(mean[0], spread[0], dict(zip(tops, mean[1:], strict=True)))
+    return HalvesOfItems(mean[0], spread[0], dict(zip(tops, mean[1:], strict=True)))
 
 
 def seen_correlation(one: Floats, other: Floats) -> float:
@@ -116,7 +116,7 @@ class BudgetStudy:
 
     target: ScoreKind
     dense_calls: int
-    halves: Halves
+    halves: HalvesOfItems
     fpr: float
     r2: float
     top: int

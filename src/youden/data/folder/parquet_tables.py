@@ -200,7 +200,7 @@ def with_said(schema: pa.Schema, said: BaseModel) -> pa.Schema:
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Generic[M]):
+class ParquetTable(Generic[M]):
     """A table's columns, each read when asked for, and what it says beside them.
 
     Every method raises RunFolderError where a column does not fit.
@@ -222,7 +222,7 @@ class Table(Generic[M]):
         """Of the columns that the first file has."""
         return frozenset(pq.read_schema(self.files[0]).names) if self.files else frozenset()
 
-    def blocks(self) -> Iterator[Table[M]]:
+    def blocks(self) -> Iterator[ParquetTable[M]]:
         """The same rows, a row group at a time."""
         for file in self.files:
             about = pq.read_metadata(file)
@@ -293,14 +293,14 @@ class Table(Generic[M]):
             raise _no_parquet(self.path, error) from error
 
 
-def read_table(path: Path, kind: type[M]) -> Table[M]:
+def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
     """A table whose metadata is a `kind`. Raises: RunFolderError for a file that is missing, damaged or of another version."""
     files, said = _files_and_said(path)
     try:
         n_rows = sum(pq.read_metadata(file).num_rows for file in files)
     except (pa.ArrowException, OSError) as error:
         raise _no_parquet(path, error) from error
-    return Table(path, files, n_rows, parse(path, said, TypeAdapter(kind)))
+    return ParquetTable(path, files, n_rows, parse(path, said, TypeAdapter(kind)))
 
 
 def read_said(path: Path, kind: type[M]) -> M:

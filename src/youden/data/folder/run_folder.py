@@ -16,7 +16,7 @@ from youden.data.atomic import replacing, replacing_together
 from youden.data.folder import csv_tables, rate_tables, trial_tables
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
-from youden.data.folder.parquet_tables import MANIFEST, Table
+from youden.data.folder.parquet_tables import MANIFEST, ParquetTable
 from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
@@ -68,7 +68,7 @@ class JudgedFiles(NamedTuple):
     """A run's plan without its trials, and the table of its verdicts."""
 
     plan: Plan
-    verdicts: Table[VerdictsSaid]
+    verdicts: ParquetTable[VerdictsSaid]
 
 
 @dataclass(frozen=True)

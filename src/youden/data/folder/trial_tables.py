@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue, create_model
 
-from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
+from youden.data.folder.parquet_tables import ParquetTable, Said, encoded, read_said, read_table, write_table
 from youden.data.folder.run_files import StrictFile, damaged
 from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS, VOTE, vote_column
 from youden.errors import RunFolderError
@@ -199,7 +199,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     )
 
 
-def read_verdict_table(path: Path, *, of: str) -> Table[VerdictsSaid]:
+def read_verdict_table(path: Path, *, of: str) -> ParquetTable[VerdictsSaid]:
     """The verdicts on the plan with the digest `of`, no row of which is read yet. Raises: RunFolderError, as `read_verdicts`."""
     table = read_table(path, VerdictsSaid)
     if table.said.plan_digest != of:
@@ -249,7 +249,7 @@ class TrialBlock(dict[str, NDArray[Any]]):
     start: the first row's position in the run; n_rows: how many there are. Raises: RunFolderError where a column does not fit.
     """
 
-    def __init__(self, table: Table[VerdictsSaid], plan: Plan, start: int) -> None:
+    def __init__(self, table: ParquetTable[VerdictsSaid], plan: Plan, start: int) -> None:
         super().__init__()
         self._table, self._plan, self.start = table, plan, start
         self.n_rows = len(table)
@@ -277,7 +277,7 @@ class TrialBlock(dict[str, NDArray[Any]]):
         return found + 1 if name == "missing" else found
 
 
-def verdict_blocks(table: Table[VerdictsSaid], plan: Plan) -> Sequence[TrialBlock]:
+def verdict_blocks(table: ParquetTable[VerdictsSaid], plan: Plan) -> Sequence[TrialBlock]:
     """The verdicts of a table in the order of their rows; nothing of them is read yet.
 
     plan: the run's; its trials are not looked at. Raises: RunFolderError.

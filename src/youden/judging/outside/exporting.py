@@ -35,7 +35,7 @@ BYTES = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Requests:
     """Each request of `plan` once. key: bytes S32[M], in ascending order; row: the first trial that asks it; characters: of its
     messages; n_messages: of each. digests: sha256 (hex) of the first trials' keys, by how many they are."""
 
@@ -47,7 +47,7 @@ class Asked:
     digests: Mapping[int, str]
 
     @classmethod
-    def of(cls, config: JudgeConfig, plan: Plan, pool: Pool, *, lengths: Collection[int] = ()) -> Asked:
+    def of(cls, config: JudgeConfig, plan: Plan, pool: Pool, *, lengths: Collection[int] = ()) -> Requests:
         """All that `config` is asked. lengths: of the first trials, whose digests are wanted."""
         questions = config.questions()
         every, digests = _digests(questions, plan, pool, lengths=lengths)
@@ -286,7 +286,7 @@ def _exported(
     plan: Plan, pool: Pool, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> ExportedPlan:
     n_own = len(plan) - plan.n_follow_ups
-    asked = Asked.of(config, plan, pool, lengths={n_own})
+    asked = Requests.of(config, plan, pool, lengths={n_own})
     questions = config.questions()
     rest = np.fromiter(_wanted(asked, store, questions, plan, pool), dtype=np.int64)
     n_files = min(shards, len(rest))
@@ -310,7 +310,7 @@ def _exported(
     return ExportedPlan(len(rest), tuple(folder / name for name in names))
 
 
-def _wanted(asked: Asked, store: Store, questions: Questions, plan: Plan, pool: Pool) -> Iterator[int]:
+def _wanted(asked: Requests, store: Store, questions: Questions, plan: Plan, pool: Pool) -> Iterator[int]:
     """Where the requests stand that have neither an answer nor a rejection in `store` and can be sent, in the plan's order."""
     rest = iter(np.argsort(asked.row).tolist())
     while chunk := {asked.name(at): at for at in islice(rest, CHUNK)}:

@@ -25,14 +25,14 @@ from youden.judging.outside.exporting import (
     BYTES,
     METADATA,
     NAME,
-    Asked,
     Manifest,
+    Requests,
     as_bytes,
     asked_judges,
     read_manifest,
     refuse_other_plan,
 )
-from youden.judging.outside.lines import LineReader, Row, remember
+from youden.judging.outside.lines import LineReader, ResultLine, remember
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK, Served
 from youden.nouns import Completion, Plan, Pool
@@ -88,7 +88,7 @@ def manifest_of(path: Path) -> tuple[Path, Manifest] | None:
         raise _unreadable(beside, error) from None
 
 
-def rows_of(path: Path) -> Iterator[list[Row]]:
+def rows_of(path: Path) -> Iterator[list[ResultLine]]:
     """The rows of a file, up to `ROWS` at a time. Raises: InputError [import-unreadable], [import-columns], [unpacked]."""
     try:
         yield from _rows_of_parquet(path) if _is_parquet(path) else _rows_of_lines(path)
@@ -96,7 +96,7 @@ def rows_of(path: Path) -> Iterator[list[Row]]:
         raise _unreadable(path, error) from None
 
 
-def _rows_of_lines(path: Path) -> Iterator[list[Row]]:
+def _rows_of_lines(path: Path) -> Iterator[list[ResultLine]]:
     read = LineReader().read
     with path.open("rb") as file:
         rows = map(read, _lines_of(file))
@@ -114,7 +114,7 @@ def _lines_of(file: BinaryIO) -> Iterator[bytes]:
             yield line
 
 
-def _rows_of_parquet(path: Path) -> Iterator[list[Row]]:
+def _rows_of_parquet(path: Path) -> Iterator[list[ResultLine]]:
     file = _parquet(path)
     there = set(file.schema_arrow.names)
     if "key" not in there or not there & {"text", "error"}:
@@ -128,7 +128,9 @@ def _rows_of_parquet(path: Path) -> Iterator[list[Row]]:
     seen: dict[object, Completion] = {}
     for batch in unpacked(file.iter_batches(batch_size=ROWS, columns=columns), path):
         keys, *said = (_values(batch.column(name)) for name in columns)
-        yield [Row(key, _outcome(names, row, seen)) for key, row in zip(keys, zip(*said, strict=True), strict=True)]
+        yield [
+            ResultLine(key, _outcome(names, row, seen)) for key, row in zip(keys, zip(*said, strict=True), strict=True)
+        ]
 
 
 def _outcome(
@@ -253,7 +255,7 @@ def import_answers(
     n_own = len(plan) - plan.n_follow_ups
     lengths = {one.trials for one in said.values() if one.trials <= n_own}
     members = asked_judges(config)
-    taking = _Taking([Asked.of(one, plan, pool, lengths=lengths) for one in members], store, payer)
+    taking = _Taking([Requests.of(one, plan, pool, lengths=lengths) for one in members], store, payer)
     for where, manifest in said.items():
         refuse_other_plan(where, manifest, [(one.config, one.digests.get(manifest.trials)) for one in taking.asked])
     for one in members:
@@ -270,7 +272,7 @@ def import_answers(
 class _Taking:
     """One import under way."""
 
-    def __init__(self, asked: Sequence[Asked], store: Store, payer: str) -> None:
+    def __init__(self, asked: Sequence[Requests], store: Store, payer: str) -> None:
         self.asked = asked
         self._store = store
         self._payer = payer
@@ -283,7 +285,7 @@ class _Taking:
         self._failures: dict[str, Failure] = {}
         self._early: dict[str, Failure] = {}
 
-    def take(self, rows: Sequence[Row]) -> None:
+    def take(self, rows: Sequence[ResultLine]) -> None:
         """Keep what may be new in these rows."""
         failures: dict[str, Failure] = {}
         for key, judge, characters, said in self._known(rows):
@@ -342,7 +344,7 @@ class _Taking:
             )
         return taken
 
-    def _known(self, rows: Sequence[Row]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
+    def _known(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
         """(key, judge, characters of its request, outcome) of the rows that can be read and are of this plan."""
         self._taken.rows += len(rows)
         readable = [row for row in rows if row.outcome is not None]

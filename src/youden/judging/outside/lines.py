@@ -59,7 +59,7 @@ def parts(lines: Iterable[Line], limits: Limits) -> Iterator[list[Line]]:
         yield part
 
 
-class Row(NamedTuple):
+class ResultLine(NamedTuple):
     """What a row says: the key, of any type, and what came of it; None where it cannot be read."""
 
     key: object
@@ -80,21 +80,21 @@ class LineReader:
     def __init__(self) -> None:
         self._seen: dict[object, Completion] = {}
 
-    def read(self, line: bytes) -> Row:
+    def read(self, line: bytes) -> ResultLine:
         """What a line says."""
         try:
             result = orjson.loads(line.removeprefix(BOM_UTF8))
         except ValueError:
-            return Row(None, None)
+            return ResultLine(None, None)
         if not isinstance(result, dict):
-            return Row(None, None)
+            return ResultLine(None, None)
         said = _plain(result)
         outcome: Completion | CallError | None = None if said is None else self._seen.get(said)
         if outcome is None:
             outcome = outcome_of(result)
             if said is not None:
                 remember(self._seen, said, outcome)
-        return Row(result.get("custom_id"), outcome)
+        return ResultLine(result.get("custom_id"), outcome)
 
 
 def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:

@@ -16,14 +16,14 @@ from youden.stats.partners import PairMeans
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class ToldApart:
     """apart: bool[K, K], which two agents are told apart; known: bool[K], of whom anything says how it compares."""
 
     apart: Bools
     known: Bools
 
     @classmethod
-    def of(cls, above: Floats) -> Told:
+    def of(cls, above: Floats) -> ToldApart:
         """above: float[K, K], as in `Pairs`."""
         return cls(np.asarray((above == 1) | (above.T == 1)), np.asarray((~np.isnan(above)).any(axis=1)))
 
@@ -48,7 +48,7 @@ class Evidence:
     predicted: Predictions
     holdout: Scores | None
     trials: TrialSource | None
-    told: Told
+    told: ToldApart
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ def gather(folder: RunFolder) -> Evidence:
         predicted=Predictions(pairs.ability, np.array(difficulty)),
         holdout=folder.read_holdout() if folder.has("holdout.csv") else None,
         trials=trials,
-        told=Told.of(pairs.above),
+        told=ToldApart.of(pairs.above),
     )
 
 

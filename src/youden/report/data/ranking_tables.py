@@ -20,7 +20,7 @@ from youden.nouns import AgentMove, Agreement, Finding, Json, QualityFacts, Rank
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.nouns.facts import CHANCE, ChoiceFacts
 from youden.nouns.label_facts import LabelFacts
-from youden.report.data.evidence import ReportTexts, Told
+from youden.report.data.evidence import ReportTexts, ToldApart
 from youden.stats.trials.comparisons import tied_places
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
@@ -147,7 +147,7 @@ def headline(ranking: Sequence[RankedAgent], *, choice: ChoiceFacts | None, leve
     return f"{names} can each be first: nobody is told apart from everybody at {level:.0%}, so nobody is called best."
 
 
-def tied_by_difference(told: Told, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
+def tied_by_difference(told: ToldApart, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
     """Who is told apart from whom by the error of their difference."""
     at = {agent: position for position, agent in enumerate(agent_ids)}
     order = np.array([at[agent.agent] for agent in ranking], dtype=np.int64)
