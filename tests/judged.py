@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import nullcontext
+from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from youden.judging.asking.terms import Asking
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
-from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Pool, Split, Trials, Verdicts
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import Store, open_store
+from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Judge, Plan, Pool, Split, Trials, Verdicts
 
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
+NOWHERE = "http://127.0.0.1:9/v1"
+"""Nobody listens there."""
 
 
-def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
-    """Every ordered pair on every item, paired and independent, the whole `repeat` times under the same replicate."""
-    K, J = pool.n_agents, pool.n_items
-    rows = [
-        (j, i, k, arm, (j + 1) % J if arm == INDEPENDENT else -1)
-        for j in range(J)
-        for i in range(K)
-        for k in range(K)
-        for arm in (PAIRED, INDEPENDENT)
-        if i != k
-    ] * repeat
-    item, first, second, arm, other = (np.array(column, dtype=np.int32) for column in zip(*rows, strict=True))
+def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
+    """trials: (item, first, second, other item), the other item −1 in the paired arm."""
+    item, first, second, other = np.array([*trials], dtype=np.int32).reshape(-1, 4).T.copy()
     return Plan(
         trials=Trials(
             item=item,
             first=first,
             second=second,
-            arm=arm.astype(np.int8),
+            arm=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
             other_item=other,
-            replicate=np.zeros(len(rows), dtype=np.int32),
-            slot=np.full(len(rows), -1, dtype=np.int32),
+            replicate=np.zeros_like(item),
+            slot=np.full_like(item, -1),
         ),
-        n_agents=K,
-        n_items=J,
-        split=Split(pool.present.copy(), np.zeros((K, J), dtype=np.bool_), "shared", 0.0, 0),
-        design="dense",
+        n_agents=pool.n_agents,
+        n_items=pool.n_items,
+        split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, 0),
+        design="by hand",
         options={},
         independent="twin",
         seed=0,
@@ -48,11 +48,41 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
     )
 
 
-def judge_config(url: str, **changes: Any) -> JudgeConfig:
+def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
+    """Every ordered pair on every item, paired and independent, the whole `repeat` times under the same replicate."""
+    J, pairs = pool.n_items, list(permutations(range(pool.n_agents), 2))
+    return plan_of(pool, [(j, i, k, other) for j in range(J) for i, k in pairs for other in (-1, (j + 1) % J)] * repeat)
+
+
+def judge_config(url: str | list[str], **changes: Any) -> JudgeConfig:
     """A `wire` judge at `url` that does not wait long before it tries again. (`openai` takes three times the time a call.)"""
     return load_judge_config(
         {"backend": "wire", "model": "m", "base_url": url, "concurrency": 8, "backoff": 0.001, "timeout": 60} | changes
     )
+
+
+async def ask(
+    plan: Plan,
+    pool: Pool,
+    judge: str | list[str] | JudgeConfig | Judge,
+    store: Store | str | Path,
+    *,
+    asking: Asking | None = None,
+    **changes: Any,
+) -> Verdicts:
+    """What a judge says of the plan. judge: `judge_config` with `changes` where it is an address or what answers itself."""
+    calling = isinstance(judge, str | list | JudgeConfig)
+    config = judge if isinstance(judge, JudgeConfig) else judge_config(judge if calling else NOWHERE, **changes)
+    with nullcontext(store) if isinstance(store, Store) else open_store(store) as opened:
+        return await judge_plan(
+            plan,
+            pool,
+            config=config,
+            store=opened,
+            judge=None if calling else judge,
+            environment=ENVIRONMENT,
+            asking=asking,
+        )
 
 
 def truth(plan: Plan) -> np.ndarray:

@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import random
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from judged import ENVIRONMENT, KEY, dense_plan, judge_config, missing, truth
+import judged
+from judged import ENVIRONMENT, KEY, NOWHERE, dense_plan, judge_config, missing, truth
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
@@ -25,12 +26,11 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import price
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
-from youden.nouns import PAIRED, Completion, Plan, Pool, Request
+from youden.nouns import PAIRED, Completion, Plan, Request, Verdicts
 from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
-NOWHERE = "http://127.0.0.1:9/v1"
 
 
 @dataclass
@@ -42,20 +42,14 @@ class Counted:
     failed: int = 0
     usd: float = 0.0
     stopped: bool = False
-    cached: int = 0
-    n_throttled: int = 0
-    reasons: list[str] = field(default_factory=list)
 
     def start(self, total: int, *, what: str) -> None:
         self.total = total
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
         self.done, self.failed, self.usd = self.done + n, self.failed + failed, self.usd + usd
-        self.cached += cached
-        self.reasons += [why] * failed
 
-    def throttled(self) -> None:
-        self.n_throttled += 1
+    def throttled(self) -> None: ...
 
     def stop(self) -> None:
         self.stopped = True
@@ -66,23 +60,15 @@ def say(request: Request) -> str:
 
 
 async def ask(
-    server: WireServer,
+    judge: WireServer | Scripted,
     store: Store,
     *,
     plan: Plan = PLAN,
-    pool: Pool = POOL,
     changes: dict[str, Any] | None = None,
-    **options: Any,
-):
-    config = judge_config(server.url, **(changes or {}))
-    return await judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT, asking=Asking(**options))
-
-
-async def scripted(
-    judge: Any, store: Store, *, plan: Plan = PLAN, changes: dict[str, Any] | None = None, **options: Any
-):
-    config = judge_config(NOWHERE, **(changes or {}))
-    return await judge_plan(plan, POOL, config=config, store=store, judge=judge, asking=Asking(**options))
+    **terms: Any,
+) -> Verdicts:
+    who = judge.url if isinstance(judge, WireServer) else judge
+    return await judged.ask(plan, POOL, who, store, asking=Asking(**terms), **(changes or {}))
 
 
 async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Store) -> None:
@@ -108,13 +94,8 @@ async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Stor
 async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
     dice = random.Random(1)
     faults: list[Fault] = ["reset", "truncated", "malformed", "no_choices", "html"]
-    replies = [Reply(fault=fault) for fault in faults] + [
-        Reply(status=500),
-        Reply(status=503),
-        Reply(status=408),
-        Reply(status=429),
-        Reply(status=429, headers={"Retry-After": "0.01"}),
-    ]
+    replies = [Reply(fault=fault) for fault in faults] + [Reply(status=status) for status in (500, 503, 408, 429)]
+    replies.append(Reply(status=429, headers={"Retry-After": "0.01"}))
 
     def behave(n: int, body: Any) -> Reply:
         return dice.choice(replies) if dice.random() < 0.3 else well_behaved(n, body)
@@ -127,11 +108,9 @@ async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
 
 
 async def test_a_stalled_call_meets_its_deadline_and_is_tried_again(store: Store) -> None:
-    plan = dense_plan(make_pool(2, 2))
+    plan = replace(PLAN, trials=PLAN.trials.take(slice(8)))
     async with WireServer(lambda n, body: Reply(fault="stall") if n == 0 else well_behaved(n, body)) as server:
-        config = judge_config(server.url, timeout=0.2)
-        verdicts = await judge_plan(plan, make_pool(2, 2), config=config, store=store, environment=ENVIRONMENT)
-    assert verdicts.answered.all()
+        assert (await ask(server, store, plan=plan, changes={"timeout": 0.2})).answered.all()
 
 
 async def test_a_wait_longer_than_a_run_should_take_is_a_counted_failure(store: Store) -> None:
@@ -153,12 +132,8 @@ async def test_identical_trials_share_one_call_and_one_bill(store: Store) -> Non
 
 
 async def test_odd_answers_are_missing_with_their_reason_and_asked_again_only_on_demand(store: Store) -> None:
-    odd = {
-        50: Reply("Hm."),
-        60: Reply("", refusal="no"),
-        70: Reply("The", finish_reason="length"),
-        80: Reply(status=400),
-    }
+    odd = {50: Reply("Hm."), 60: Reply("", refusal="no"), 80: Reply(status=400)}
+    odd[70] = Reply("The", finish_reason="length")
     async with WireServer(lambda n, body: odd.get(n) or well_behaved(n, body)) as server:
         verdicts = await ask(server, store, max_missing=0.1)
         counts = {"answered": len(PLAN) - 4, "unparsed": 1, "refused": 1, "truncated": 1, "failed": 1}
@@ -186,10 +161,11 @@ async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store)
     plan = dense_plan(pool)
     async with WireServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
         with pytest.raises(TooManyMissingError, match="unparsed") as caught:
-            await ask(server, store, plan=plan, pool=pool)
+            await judged.ask(plan, pool, server.url, store)
         assert 200 <= server.n_requests < len(plan)
         assert caught.value.exit_code == 1
-        assert (await ask(server, store, plan=plan, pool=pool, max_missing=0.1)).answered.sum() == len(plan) - 12
+        more = await judged.ask(plan, pool, server.url, store, asking=Asking(max_missing=0.1))
+    assert more.answered.sum() == len(plan) - 12
     assert server.n_requests == len(plan)
 
 
@@ -247,11 +223,11 @@ async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store:
 
 
 async def test_a_known_price_of_nothing_fits_under_any_cap(store: Store) -> None:
-    assert (await scripted(Scripted(say), store, max_cost=0.0, changes={"price": 0})).answered.all()
+    assert (await ask(Scripted(say), store, max_cost=0.0, changes={"price": 0})).answered.all()
 
 
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] if n > 2 else []) for n in range(20)])
-async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path, seed: int) -> None:
+async def test_the_cap_is_never_passed_and_the_same_call_resumes(store: Store, seed: int) -> None:
     dice = random.Random(seed)
     billed: list[float] = []
 
@@ -264,20 +240,19 @@ async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path,
 
     changes = {"price_in": 3, "price_out": 10, "max_tries": 50}
     cap, runs, judge = 0.02, 0, Scripted(script)
-    with open_store(tmp_path / "v.db") as store:
-        while len(billed) < len(PLAN):
-            before, runs = sum(billed), runs + 1
-            with contextlib.suppress(BudgetError):
-                verdicts = await scripted(judge, store, changes=changes, max_cost=cap)
-            assert sum(billed) - before <= cap
-            assert sum(billed) - before > 0.7 * cap or len(billed) == len(PLAN)
+    while len(billed) < len(PLAN):
+        before, runs = sum(billed), runs + 1
+        with contextlib.suppress(BudgetError):
+            verdicts = await ask(judge, store, changes=changes, max_cost=cap)
+        assert sum(billed) - before <= cap
+        assert sum(billed) - before > 0.7 * cap or len(billed) == len(PLAN)
     assert runs > 2
     np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
     assert len(billed) == len(PLAN)
 
 
 @pytest.mark.parametrize("status", [504, None])
-async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(tmp_path: Path, status: int | None) -> None:
+async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(store: Store, status: int | None) -> None:
     """The server behind it works on all of them, and bills them; None: the connection was closed after sending."""
     dice, billed = random.Random(0), list[float]()
 
@@ -288,29 +263,20 @@ async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(tmp_path: 
             raise CallError("gateway timeout", kind="retry", status=status)
         return Completion(say(request), "stop", "m", tokens_in, tokens_out)
 
-    cap = 0.02
-    with open_store(tmp_path / "v.db") as store, pytest.raises(BudgetError):
-        await scripted(
-            Scripted(script),
-            store,
-            changes={"price_in": 3, "price_out": 10, "max_tries": 50, "outage": 0},
-            max_cost=cap,
-        )
+    changes, cap = {"price_in": 3, "price_out": 10, "max_tries": 50, "outage": 0}, 0.02
+    with pytest.raises(BudgetError):
+        await ask(Scripted(script), store, changes=changes, max_cost=cap)
     assert 0.1 * cap < sum(billed) <= cap
 
 
 async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_they_can_cost(store: Store) -> None:
-    script = iter([504] * 3)
-
-    def ask(request: Request) -> Completion:
-        if (status := next(script, None)) is not None:
-            raise CallError("gateway timeout", kind="retry", status=status)
-        return say_with_usage(request)
-
-    def say_with_usage(request: Request) -> Completion:
+    def script(request: Request) -> Completion:
+        if judge.n_calls <= 3:
+            raise CallError("gateway timeout", kind="retry", status=504)
         return Completion(say(request), "stop", "m", 100, 1)
 
-    verdicts = await scripted(Scripted(ask), store, changes={"price_in": 3, "price_out": 10, "max_tries": 50})
+    judge = Scripted(script)
+    verdicts = await ask(judge, store, changes={"price_in": 3, "price_out": 10, "max_tries": 50})
     assert verdicts.answered.all()
     (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
     assert said.facts["n"] == 3
@@ -320,7 +286,7 @@ async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_th
 
 async def test_the_end_of_the_budget_says_what_was_spent_and_what_remains(store: Store) -> None:
     with pytest.raises(BudgetError, match=r"of 120 trials are done and \d+ remain") as caught:
-        await scripted(Scripted(say), store, changes={"price": 3}, max_cost=0.02)
+        await ask(Scripted(say), store, changes={"price": 3}, max_cost=0.02)
     assert caught.value.exit_code == 1
 
 
@@ -328,7 +294,7 @@ async def test_a_call_nobody_can_price_counts_in_full(store: Store) -> None:
     """A reply without usage, or a connection that broke, may have cost as much as was reserved."""
     judge = Scripted(lambda request: Completion(say(request), "stop", "m", 0, 0))
     with pytest.raises(BudgetError):
-        await scripted(judge, store, changes={"price": 10}, max_cost=0.1)
+        await ask(judge, store, changes={"price": 10}, max_cost=0.1)
     characters = len(judge_config(NOWHERE).loaded_prompt.messages("x", "y")[1].content)
     assert judge.n_calls <= 0.1 / (10 * characters / 1e6)
 
@@ -396,7 +362,7 @@ async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -
 
     judge = Scripted(script)
     with pytest.raises(ZeroDivisionError):
-        await scripted(judge, store)
+        await ask(judge, store)
     assert len(store) == judge.n_calls - 1
 
 
@@ -404,21 +370,14 @@ async def test_a_store_that_fails_stops_the_run(store: Store) -> None:
     store.place._connection.execute("PRAGMA query_only = 1")
     judge = Scripted(say)
     with pytest.raises(JudgeError, match="cannot be opened or written"):
-        await scripted(judge, store)
+        await ask(judge, store)
     store.place._connection.execute("PRAGMA query_only = 0")
     assert judge.n_calls < len(PLAN)
 
 
-async def test_a_request_beyond_the_models_context_is_not_sent_and_counted(store: Store) -> None:
-    judge = Scripted(say)
-    verdicts = await scripted(judge, store, changes={"context": 100}, max_missing=1.0)
-    assert judge.n_calls == 0
-    assert missing(verdicts) == {"not_asked": len(PLAN)}
-
-
 async def test_a_plan_for_another_pool_or_a_missing_response_is_refused(store: Store) -> None:
     with pytest.raises(InputError) as caught:
-        await scripted(Scripted(say), store, plan=replace(PLAN, pool_digest="0" * 64))
+        await ask(Scripted(say), store, plan=replace(PLAN, pool_digest="0" * 64))
     assert caught.value.slug == "plan-other-pool"
     texts = POOL.texts.copy()
     texts[1, 2] = None
@@ -436,5 +395,5 @@ async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:
         most = max(most, len(asyncio.all_tasks()))
         return say(request)
 
-    await scripted(Scripted(script), store, changes={"concurrency": 4})
+    await ask(Scripted(script), store, changes={"concurrency": 4})
     assert most <= 4 + 5

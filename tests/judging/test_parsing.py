@@ -1,69 +1,115 @@
-"""How a raw answer is read, and what is missing rather than guessed."""
+"""The ways to decide: what each adds to a request, and how its answer is read, or missing rather than guessed."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.judging.question.parsing import find_label, read_answer
+from judged import ask, dense_plan, truth
+from pools import make_pool
+from wire_server import Reply, WireServer, same_item
+from youden.judging.backend_records import BACKENDS
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.question.parsing import Decision, find_label, label_odds, read_answer, spoken_for
 from youden.judging.question.prompts import load_prompt
 from youden.nouns import Completion
 
 SAME = load_prompt("same-source")
 GAIN = load_prompt("information-gain")
+POOL = make_pool(3, 4)
+PLAN = dense_plan(POOL)
 
 
-def said(text: str, *, finish: str = "stop", refusal: str | None = None) -> Completion:
-    return Completion(text, finish, "m", 1, 1, refusal=refusal)
-
-
-@pytest.mark.parametrize(
-    "text", ["YES", "yes", " Yes.\n", "**YES**", '"Yes"', "Answer: YES", "Not NO but YES", "Yes, they are."]
-)
-def test_a_yes_is_a_yes_however_it_is_dressed(text: str) -> None:
-    assert read_answer(said(text), SAME).answer == 1
-
-
-@pytest.mark.parametrize("text", ["NO", "no!", "The answer is NO.", "YES? On reflection: NO", "No: these differ."])
-def test_a_no_is_a_no(text: str) -> None:
-    assert read_answer(said(text), SAME).answer == 0
+def said(
+    text: str, *, odds: dict[str, float] | None = None, finish: str = "stop", refusal: str | None = None
+) -> Completion:
+    top = tuple((token, math.log(share)) for token, share in (odds or {}).items())
+    return Completion(text, finish, "m", 1, 1, refusal=refusal, top_logprobs=top)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Maybe", "Yes, there is no doubt", "yes and no", "NOTHING", "YESTERDAY", "eyes", "是"]
+    ("decision", "answer", "texts"),
+    [
+        ("text", 1, ["YES", "yes", " Yes.\n", "**YES**", '"Yes"', "Answer: YES", "Not NO but YES", "Yes, they are."]),
+        ("text", 0, ["NO", "no!", "The answer is NO.", "YES? On reflection: NO", "No: these differ."]),
+        ("json", 1, ['{"answer": "YES"}']),
+        ("json", 0, [' {"answer":"NO"}\n', '{"answer": "NO", "why": "x"}']),
+    ],
 )
-def test_what_settles_on_no_label_is_missing_and_never_a_no(text: str) -> None:
-    reading = read_answer(said(text), SAME)
-    assert reading.missing == "unparsed"
-    assert math.isnan(reading.answer)
-    assert math.isnan(reading.hard)
+def test_a_label_is_read_however_it_is_dressed(decision: Decision, answer: float, texts: list[str]) -> None:
+    assert {text: read_answer(said(text), SAME, decision=decision).answer for text in texts} == dict.fromkeys(
+        texts, answer
+    )
+
+
+UNPARSED: dict[Decision, list[Completion]] = {
+    "text": [*map(said, ("", "Maybe", "Yes, there is no doubt", "yes and no", "NOTHING", "YESTERDAY", "eyes", "是"))],
+    "json": [*map(said, ("YES", '{"answer": "MAYBE"}', '{"answer": true}', "[]", '{"no": "YES"}', "", '"YES"'))],
+    "logprobs": [said("YES"), said("YES", odds={"The": 0.9}), said("The", odds={"The": 0.9, "YES": 0.1})],
+}
+
+
+@pytest.mark.parametrize(
+    ("decision", "completion", "missing"),
+    [
+        *((decision, one, "unparsed") for decision, many in UNPARSED.items() for one in many),
+        ("text", said("", refusal="I cannot help."), "refused"),
+        ("text", said("I think YES", finish="content_filter"), "refused"),
+        ("text", said("The two YES", finish="length"), "truncated"),
+        ("json", said('{"answer": "Y', finish="length"), "truncated"),
+    ],
+)
+def test_what_settles_on_no_label_is_missing_and_never_a_no(
+    decision: Decision, completion: Completion, missing: str
+) -> None:
+    reading = read_answer(completion, SAME, decision=decision)
+    assert (reading.missing, math.isnan(reading.answer), math.isnan(reading.hard)) == (missing, True, True)
+
+
+def test_a_label_alone_is_whole_though_it_ended_by_length() -> None:
+    assert read_answer(said("YES", finish="length"), SAME).missing == "answered"
 
 
 def test_no_gain_is_not_taken_for_significant_gain() -> None:
-    grades = {
-        text: read_answer(said(text), GAIN).answer for text in ("NO GAIN", "little  gain", "SIGNIFICANT\nGAIN", "gain")
-    }
-    assert grades["NO GAIN"] == 0
-    assert grades["little  gain"] == 0.25
-    assert grades["SIGNIFICANT\nGAIN"] == 1
-    assert math.isnan(grades["gain"])
+    texts = ("NO GAIN", "little  gain", "SIGNIFICANT\nGAIN", "gain")
+    np.testing.assert_array_equal([read_answer(said(text), GAIN).answer for text in texts], [0, 0.25, 1, np.nan])
     assert read_answer(said("LITTLE GAIN"), GAIN).hard == 1
 
 
+def test_log_probabilities_give_p_yes_and_keep_the_hard_decision() -> None:
+    reading = read_answer(said("NO", odds={"NO": 0.6, "YES": 0.2, " yes": 0.1, "Not": 0.1}), SAME, decision="logprobs")
+    assert (reading.answer, reading.hard) == (pytest.approx(0.3 / 0.9), 0)
+    sure = read_answer(said("YES", odds={"YES": 1.0}), SAME, decision="logprobs")
+    assert (sure.answer, sure.hard) == (1, 1)
+
+
+def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
+    odds = {"SIGN": 0.5, "LIT": 0.4, "NO": 0.1}
+    reading = read_answer(said("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")
+    assert (reading.answer, reading.hard) == (pytest.approx(0.5 + 0.25 * 0.4), 1)
+
+
 @pytest.mark.parametrize(
-    ("completion", "missing"),
+    ("token", "labels", "label"),
     [
-        (said("", refusal="I cannot help."), "refused"),
-        (said("I think YES", finish="content_filter"), "refused"),
-        (said("The two YES", finish="length"), "truncated"),
-        (said("YES", finish="length"), "answered"),
+        ("Y", ("YES", "NO"), "YES"),
+        (" no", ("YES", "NO"), "NO"),
+        ("**No", ("YES", "NO"), "NO"),
+        ("Not", ("YES", "NO"), None),
+        ("Yesterday", ("YES", "NO"), None),
+        (" ", ("YES", "NO"), None),
+        ("N", ("NO", "NOT AT ALL"), None),
+        ("NO", ("NO", "NOT AT ALL"), "NO"),
     ],
 )
-def test_refused_and_cut_off_answers_are_kept_as_what_they_are(completion: Completion, missing: str) -> None:
-    assert read_answer(completion, SAME).missing == missing
+def test_a_token_speaks_for_the_one_label_it_begins(token: str, labels: tuple[str, ...], label: str | None) -> None:
+    assert spoken_for(token, labels) == label
 
 
 @settings(max_examples=50, deadline=None)
@@ -78,3 +124,49 @@ def test_reading_never_fails_and_gives_a_grade_or_nothing(text: str) -> None:
 def test_the_last_label_as_written_wins(words: list[str]) -> None:
     labels = [word for word in words if word in SAME.labels]
     assert find_label(", ".join(words), SAME.labels) == (labels[-1] if labels else None)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["YES", "NO", "y", "x", ""]), st.floats(-30, 0)), max_size=6))
+def test_odds_are_shares_or_nothing(top: list[tuple[str, float]]) -> None:
+    odds = label_odds(top, ("YES", "NO"))
+    spoken = [token for token, _ in top if token in ("YES", "NO", "y")]
+    assert (odds is None) == (not spoken)
+    if odds is not None:
+        assert math.fsum(odds.values()) == pytest.approx(1)
+        assert min(odds.values()) >= 0
+
+
+@pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.batches])
+@pytest.mark.parametrize("decision", ["text", "json", "logprobs"])
+async def test_each_way_is_asked_for_on_the_wire_and_read_back(tmp_path: Path, backend: str, decision: str) -> None:
+    def behave(_n: int, body: Any) -> Reply:
+        label = same_item(body)
+        if decision == "json":
+            schema = body["response_format"]["json_schema"]["schema"]
+            assert schema["properties"]["answer"]["enum"] == ["YES", "NO"]
+            assert body["messages"][-1]["content"].endswith('{"answer":"YES"} or {"answer":"NO"}.')
+            assert body["max_tokens"] == 32
+            return Reply(f'{{"answer": "{label}"}}')
+        if decision == "logprobs":
+            assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 5, 1)
+            odds = {label: 0.9, "NO" if label == "YES" else "YES": 0.1}
+            top = [{"token": token, "logprob": math.log(share)} for token, share in odds.items()]
+            return Reply(label, logprobs={"content": [{**top[0], "top_logprobs": top}]})
+        assert not {"logprobs", "response_format"} & body.keys()
+        return Reply(label)
+
+    async with WireServer(behave) as server:
+        result = await ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend, decision=decision)
+    yes = truth(PLAN)
+    np.testing.assert_array_equal(result.hard, yes)
+    np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
+    parser = {"text": "label/1"}.get(decision, f"{decision}/1")
+    assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
+
+
+def test_the_way_to_decide_is_part_of_the_signature() -> None:
+    plain, json = (load_judge_config({"backend": "wire", "model": "m", "decision": one}) for one in ("text", "json"))
+    assert plain.describe() != json.describe()
+    for one in (plain, json):
+        assert load_judge_config(one.public()).describe() == one.describe()

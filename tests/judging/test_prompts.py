@@ -1,16 +1,24 @@
-"""What a prompt file may be, and how foreign text is kept from posing as instructions."""
+"""What a prompt file may be, how foreign text is kept from posing as instructions, and what is done with texts too long."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from judged import ask, dense_plan, missing
+from pools import make_pool
+from scripted import Scripted
 from youden.errors import ConfigError
+from youden.judging.asking.terms import Asking
+from youden.judging.question.parsing import MARK, Truncation, shortened
 from youden.judging.question.prompts import fence, load_prompt, parse_prompt
 from youden.judging.question.questions import characters
+from youden.judging.store.answers import Store
 from youden.nouns import Request
 
 HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1'
@@ -78,12 +86,6 @@ def test_the_digest_follows_the_file() -> None:
     assert prompt_of().digest == prompt_of().digest != prompt_of(body=BODY + "!").digest
 
 
-def test_empty_texts_leave_the_overhead() -> None:
-    prompt = load_prompt("same-source")
-    empty = characters(Request("m", prompt.messages("", "")))
-    assert characters(Request("m", prompt.messages("abc", "de"))) == empty + 5
-
-
 @pytest.mark.parametrize(
     ("head", "body", "slug", "says"),
     [
@@ -115,23 +117,67 @@ def test_unquoted_yes_in_yaml_is_refused_not_read_as_true() -> None:
 def test_files_that_are_no_prompts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "plain.md").write_text("no head", encoding="utf-8")
     (tmp_path / "latin.md").write_bytes(b"---\n\xff\n---\n")
-    for name, slug in {
-        "plain.md": "prompt-front-matter",
-        "latin.md": "prompt-unreadable",
-        "none.md": "prompt-unreadable",
+    for name, says in {
+        tmp_path / "plain.md": r"\[prompt-front-matter\]",
+        tmp_path / "latin.md": r"\[prompt-unreadable\]",
+        tmp_path
+        / "none.md": r"no prompt .*none\.md.* there are: latin\.md, plain\.md\. Give one .*\[prompt-unreadable\]",
+        tmp_path / "nowhere" / "none.md": "there are: no prompts",
+        "same-sorce": "same-source",
     }.items():
-        with pytest.raises(ConfigError) as caught:
-            load_prompt(tmp_path / name)
-        assert caught.value.slug == slug
-    with pytest.raises(ConfigError, match="same-source"):
-        load_prompt("same-sorce")
+        with pytest.raises(ConfigError, match=says):
+            load_prompt(name)
 
 
-def test_a_prompt_that_is_not_there_lists_its_folders_others(tmp_path: Path) -> None:
-    (tmp_path / "mine.md").write_text("x", encoding="utf-8")
-    with pytest.raises(
-        ConfigError, match=r"no prompt .*nine\.md.* there are: mine\.md\. Give one .*\[prompt-unreadable\]"
-    ):
-        load_prompt(tmp_path / "nine.md")
-    with pytest.raises(ConfigError, match="there are: no prompts"):
-        load_prompt(tmp_path / "nowhere" / "nine.md")
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=60), st.text(max_size=60), st.integers(0, 140), st.sampled_from(["middle", "end"]))
+def test_texts_fit_the_room_and_what_fits_is_left_alone(first: str, second: str, room: int, policy: Truncation) -> None:
+    one, two = shortened(first, second, room=room, policy=policy)
+    assert len(one) + len(two) <= max(room, 2 * len(MARK))
+    if len(first) + len(second) <= room:
+        assert (one, two) == (first, second)
+    if len(first) <= room // 2:
+        assert one == first
+    if len(second) <= room // 2:
+        assert two == second
+
+
+def test_middle_keeps_both_ends_and_end_keeps_the_beginning() -> None:
+    text = "a" * 50 + "b" * 50
+    one, _ = shortened(text, "", room=27, policy="middle")
+    assert (one[0], one[-1]) == ("a", "b")
+    assert shortened(text, "", room=27, policy="end")[0] == "a" * (27 - len(MARK)) + MARK
+
+
+SHORT = make_pool(3, 4)
+LONG = SHORT.texts.copy()
+LONG[0, 0] = "begin " + "x" * 3000 + " end"
+POOL = replace(SHORT, texts=LONG)
+PLAN = dense_plan(POOL)
+
+
+@pytest.mark.parametrize("policy", ["middle", "end"])
+async def test_long_texts_are_shortened_counted_and_signed(store: Store, policy: str) -> None:
+    asked: list[Request] = []
+
+    def script(request: Request) -> str:
+        asked.append(request)
+        return "YES"
+
+    result, again = [await ask(PLAN, POOL, Scripted(script), store, context=500, truncate=policy) for _ in range(2)]
+    other = np.where(PLAN.arm == 1, PLAN.other_item, PLAN.item)
+    n_long = ((PLAN.first == 0) & (PLAN.item == 0) | (PLAN.second == 0) & (other == 0)).sum()
+    assert result.answered.all()
+    assert f"{n_long} of {len(PLAN)} trials were judged on shortened texts" in result.warnings[0].says
+    assert len(asked) == len(PLAN)
+    assert max(map(characters, asked)) <= 4 * 500
+    assert (result.judge["truncate"], result.judge["context"]) == (policy, 500)
+    assert again.warnings == result.warnings
+
+
+async def test_by_default_a_text_too_long_is_not_asked_and_counted(store: Store) -> None:
+    judge = Scripted(lambda _: "NO")
+    result = await ask(PLAN, POOL, judge, store, context=500, asking=Asking(max_missing=1))
+    assert 0 < judge.n_calls < len(PLAN)
+    assert missing(result) == {"answered": judge.n_calls, "not_asked": len(PLAN) - judge.n_calls}
+    assert "truncate" not in result.judge

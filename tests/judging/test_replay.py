@@ -1,7 +1,8 @@
-"""Replay: the same verdicts from the store alone, and an error where it holds none."""
+"""Replay: the same verdicts from the store alone, and an error where it holds none; what is said of models that change."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judged import ENVIRONMENT, dense_plan, judge_config
+from judged import ask, dense_plan, judge_config
 from pools import make_pool
+from scripted import Scripted
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError, ReplayMissError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.store.answers import open_store
-from youden.nouns import Plan, Verdicts
+from youden.judging.store.answers import Store, open_store
+from youden.nouns import Completion, Plan, Pool, Request, Verdicts
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
@@ -33,12 +35,15 @@ def some_odd(n: int, body: Any) -> Reply:
     return odd.get(n, Reply(same_item(body), model="m-dated"))
 
 
-async def judged(tmp_path: Path, plan: Plan = PLAN) -> tuple[Verdicts, dict[str, Any]]:
+async def judged(store: Store) -> tuple[Verdicts, dict[str, Any]]:
     async with WireServer(some_odd) as server:
-        config = judge_config(server.url)
-        with open_store(tmp_path / "v.db") as store:
-            verdicts = await judge_plan(plan, POOL, config=config, store=store, environment=ENVIRONMENT)
+        verdicts = await ask(PLAN, POOL, server.url, store)
     return verdicts, {"backend": "wire", "model": "m", "base_url": server.url}
+
+
+async def replay(store: Store, plan: Plan = PLAN, pool: Pool = POOL, **of: Any) -> Verdicts:
+    config = load_judge_config({"backend": "replay"} | ({"of": of} if of else {}))
+    return await judge_plan(plan, pool, config=config, store=store, environment={})
 
 
 def same(left: Verdicts, right: Verdicts) -> None:
@@ -54,63 +59,83 @@ def served(verdicts: Verdicts) -> list[str | None]:
     return [None if number < 0 else verdicts.models[number] for number in verdicts.served]
 
 
-@pytest.mark.parametrize("named", [True, False])
-async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path, named: bool) -> None:
-    first, of = await judged(tmp_path)
-    config = load_judge_config({"backend": "replay"} | ({"of": of} if named else {}))
+async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path) -> None:
+    with open_store(tmp_path / "v.db") as store:
+        first, of = await judged(store)
     with open_store(tmp_path / "v.db", read_only=True) as store:
-        again = await judge_plan(PLAN, POOL, config=config, store=store, environment={})
-    same(first, again)
-    assert again.total_usd == 0
+        for again in (await replay(store), await replay(store, **of)):
+            same(first, again)
+            assert again.total_usd == 0
     assert np.bincount(first.missing).tolist() == [len(PLAN) - 4, 1, 1, 1, 1]
 
 
-async def test_a_miss_names_the_key_and_the_trial(tmp_path: Path) -> None:
-    await judged(tmp_path)
+async def test_a_miss_names_the_key_and_the_trial(store: Store) -> None:
+    _, of = await judged(store)
     again = np.where(np.arange(len(PLAN)) == 17, 1, 0).astype(np.int32)
-    other = replace(PLAN, trials=replace(PLAN.trials, replicate=again))
-    with open_store(tmp_path / "v.db") as store, pytest.raises(ReplayMissError) as caught:
-        await judge_plan(other, POOL, config=load_judge_config("replay"), store=store)
-    assert "trial 17: agents 'a2' and 'a3', items 'i0' and 'i1', independent" in caught.value.message
+    with pytest.raises(ReplayMissError) as caught:
+        await replay(store, replace(PLAN, trials=replace(PLAN.trials, replicate=again)))
+    i, k = (POOL.agents[agents[17]].id for agents in (PLAN.first, PLAN.second))
+    assert f"trial 17: agents '{i}' and '{k}', items 'i0' and 'i1', independent" in caught.value.message
     assert any(len(word) == 64 for word in caught.value.message.split())
-
-
-async def test_another_model_prompt_or_parameter_is_a_miss(tmp_path: Path) -> None:
-    _, of = await judged(tmp_path)
     for change in (
         {"model": "n"},
         {"prompt": "information-gain"},
         {"temperature": 1},
         {"base_url": "http://127.0.0.1:1/v1"},
     ):
-        config = load_judge_config({"backend": "replay", "of": of | change})
-        with open_store(tmp_path / "v.db") as store, pytest.raises(ReplayMissError):
-            await judge_plan(PLAN, POOL, config=config, store=store)
+        with pytest.raises(ReplayMissError):
+            await replay(store, **of | change)
 
 
-async def test_a_changed_text_is_a_miss_and_a_renamed_agent_is_none(tmp_path: Path) -> None:
-    first, _ = await judged(tmp_path)
+async def test_a_changed_text_is_a_miss_and_a_renamed_agent_is_none(store: Store) -> None:
+    first, _ = await judged(store)
     texts = POOL.texts.copy()
     texts[0, 0] += "!"
     edited = replace(POOL, texts=texts)
     renamed = replace(POOL, agents=tuple(replace(agent, id=f"new-{agent.id}") for agent in POOL.agents))
-    with open_store(tmp_path / "v.db") as store:
-        with pytest.raises(ReplayMissError):
-            await judge_plan(dense_plan(edited), edited, config=load_judge_config("replay"), store=store)
-        again = await judge_plan(dense_plan(renamed), renamed, config=load_judge_config("replay"), store=store)
-    same(first, again)
+    with pytest.raises(ReplayMissError):
+        await replay(store, dense_plan(edited), edited)
+    same(first, await replay(store, dense_plan(renamed), renamed))
 
 
-async def test_whom_to_replay_must_be_clear(tmp_path: Path) -> None:
-    with open_store(tmp_path / "v.db") as store:
-        with pytest.raises(ConfigError, match="nobody"):
-            await judge_plan(PLAN, POOL, config=load_judge_config("replay"), store=store)
-        for model in ("one", "two"):
-            store.remember_judge(judge_config("http://127.0.0.1:1/v1", model=model).public())
-        with pytest.raises(ConfigError, match="one, two"):
-            await judge_plan(PLAN, POOL, config=load_judge_config("replay"), store=store)
-
-
-async def test_replay_needs_a_store() -> None:
+async def test_whom_to_replay_must_be_clear(store: Store) -> None:
     with pytest.raises(ConfigError, match="needs a store"):
         await judge_plan(PLAN, POOL, config=load_judge_config("replay"))
+    with pytest.raises(ConfigError, match="nobody"):
+        await replay(store)
+    for model in ("one", "two"):
+        store.remember_judge(judge_config("http://127.0.0.1:1/v1", model=model).public())
+    with pytest.raises(ConfigError, match="one, two"):
+        await replay(store)
+
+
+async def answered_by(serve: Callable[[int], tuple[str, str | None]], store: Store, *, plan: Plan = PLAN) -> Verdicts:
+    """serve: the model and the build that give answer number n."""
+
+    def script(_: Request) -> Completion:
+        model, fingerprint = serve(judge.n_calls)
+        return Completion("YES", "stop", model, 1, 1, fingerprint=fingerprint)
+
+    judge = Scripted(script)
+    return await ask(plan, POOL, judge, store)
+
+
+async def test_one_model_and_one_build_is_no_warning_and_stands_in_the_signature(store: Store) -> None:
+    result = await answered_by(lambda _: ("m-1", "fp_a"), store)
+    assert (result.warnings, result.judge["served"]) == ((), ["m-1 (fp_a)"])
+
+
+async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signature(store: Store) -> None:
+    result = await answered_by(lambda n: ("m-1", "fp_a" if n <= 10 else "fp_b"), store)
+    assert f"m-1 (fp_a) (10 answers), m-1 (fp_b) ({len(PLAN) - 10} answers)" in result.warnings[0].says
+    assert result.judge["served"] == ["m-1 (fp_a)", "m-1 (fp_b)"]
+    same(result, await replay(store))
+
+
+async def test_another_model_than_the_stores_is_a_warning(store: Store) -> None:
+    await answered_by(lambda _: ("m-1", None), store)
+    other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
+    result = await answered_by(lambda _: ("m-2", None), store, plan=other)
+    assert "since the store was last added to: m-1 then, m-2 now" in result.warnings[0].says
+    assert result.judge["served"] == ["m-2"]
+    assert (await answered_by(lambda _: ("m-2", None), store, plan=other)).warnings == ()

@@ -1,22 +1,37 @@
-"""Workers: any process that has a run's config and its store asks with the others, and nobody pays twice."""
+"""Whoever asks into one store pays once: keys are claimed before they are asked, and workers ask a run with the others."""
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import Youden, write_config
+from judged import ask, dense_plan
 from pools import make_pool
-from wire_server import Reply, WireServer, well_behaved
+from scripted import Scripted
+from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
+from youden.errors import BudgetError
+from youden.judging.asking.terms import Asking
 from youden.judging.store.answers import open_store
 from youden.judging.store.team import lead_run
+from youden.nouns import Request
 from youden.run.elsewhere import work
-from youden.run.pipeline import plan_run, run_name
+from youden.run.pipeline import judge_async, plan_run, run_name
+
+POOL = make_pool(4, 5)
+PLAN = dense_plan(POOL)
+KEYS = ["a", "b", "c"]
 
 
 @pytest.fixture
@@ -32,6 +47,56 @@ def here(tmp_path: Path, server: WireServer) -> Path:
         judge={**judge, "concurrency": 4, "max_tokens": 1},
     )
     return tmp_path
+
+
+def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "from youden.judging.store.answers import open_store\n"
+        "open_store(sys.argv[1]).claims().take(['a', 'b'])\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "v.db")], check=False)
+    with closing(sqlite3.connect(tmp_path / "v.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM claims").fetchone() == (2,)
+    with open_store(tmp_path / "v.db") as store:
+        assert store.claims().take(KEYS) == set(KEYS)
+
+
+async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(tmp_path: Path) -> None:
+    async with WireServer(lambda n, body: Reply("Hm.", delay=0.01)) as server:
+        judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
+        options: dict[str, Any] = {"judge": judge, "store": tmp_path / "v.db", "max_missing": 1.0}
+        await asyncio.gather(*[judge_async(PLAN, POOL, **options) for _ in range(3)])
+        assert server.n_requests == len(PLAN)
+        server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
+        found = await asyncio.gather(*[judge_async(PLAN, POOL, **options, retry_failed=True) for _ in range(3)])
+    assert server.n_requests == 2 * len(PLAN)
+    assert all(one.answered.all() for one in found)
+
+
+async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    def say(request: Request) -> str:
+        begun.set()
+        return same_item({"messages": [{"content": request.messages[-1].content}]})
+
+    async def asked(cap: float) -> int:
+        judge = Scripted(say)
+        await ask(PLAN, POOL, judge, tmp_path / "v.db", price=3, asking=Asking(max_cost=cap))
+        return judge.n_calls
+
+    async def asked_second(cap: float) -> int:
+        await begun.wait()
+        return await asked(cap)
+
+    poor, rich = await asyncio.gather(asked(0.02), asked_second(100.0), return_exceptions=True)
+    assert isinstance(poor, BudgetError)
+    assert isinstance(rich, int)
+    with open_store(tmp_path / "v.db") as store:
+        assert len(store) == len(PLAN)
+        assert store.claims().take(KEYS) == set(KEYS)
 
 
 def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
