@@ -9,14 +9,17 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from batch_server import BatchServer
+from pools import make_pool
 from wire_server import WireServer, running
 from youden import cli
+from youden.data.pools.pool_reader import write_pool as write_pool_folder
 from youden.judging.store.answers import Store, open_store
 
 
@@ -109,3 +112,20 @@ def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str =
 
 def write_config(path: Path, **keys: object) -> None:
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()), encoding="utf-8")
+
+
+def write_small_run(folder: Path, name: str = "r", **keys: object) -> None:
+    """A pool of five agents on eight items, and the config NAME.yaml of 110 calls on it."""
+    write_pool_folder(make_pool(5, 8), folder / "pool")
+    write_config(folder / f"{name}.yaml", **{"pool": "pool", "calls": 110, "n_independent": 20} | keys)
+
+
+def wire_judge(url: str, **keys: object) -> dict[str, Any]:
+    """The config of a judge at `url` that needs no key and costs nothing."""
+    judge = {"backend": "wire", "model": "m", "base_url": url, "api_key_env": None, "price": 0, "backoff": 0.001}
+    return {**judge, **keys}
+
+
+def everything_in(folder: Path) -> bytes:
+    """The content of all files."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())

@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
-from commands import Ended, Youden, write_config
-from judged import dense_plan, judge_config
+from commands import Ended, Youden, wire_judge, write_config, write_small_run
+from judged import NOWHERE, dense_plan, judge_config
 from pools import make_pool
 from toy_engine import answer_parquet, decide, lines_of, result_line, run_batch
 from wire_server import Reply, WireServer
+from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
@@ -31,20 +33,26 @@ from youden.judging.store.answers import open_store
 from youden.nouns import Completion
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
-JUDGE = {
-    "backend": "wire",
-    "model": "m",
-    "base_url": "http://127.0.0.1:9/v1",
-    "api_key_env": None,
-    "price_in": 3,
-    "price_out": 3,
-}
+JUDGE = {"backend": "wire", "model": "m", "base_url": NOWHERE, "api_key_env": None, "price_in": 3, "price_out": 3}
+
+
+@pytest.fixture(scope="module")
+def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with c.yaml, its pool and, in x, its export."""
+    place = tmp_path_factory.mktemp("exported")
+    write_small_run(place, "c", judge=JUDGE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        assert (
+            CliRunner().invoke(cli.youden, ["plan", "c.yaml", "--export", "x"], catch_exceptions=False).exit_code == 0
+        )
+    return place
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
-    write_pool(make_pool(5, 8), tmp_path / "pool")
-    write_config(tmp_path / "c.yaml", pool="pool", calls=110, n_independent=20, judge=JUDGE)
+def here(exported_once: Path, tmp_path: Path) -> Path:
+    """That folder to oneself."""
+    shutil.copytree(exported_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -61,9 +69,16 @@ def answer(export: Path, *, decide: Any = decide) -> list[Path]:
     return made
 
 
-def exported(youden: Youden, folder: str = "x", config: str = "c.yaml", *more: str) -> Ended:
+def exported(youden: Youden, folder: str, config: str = "c.yaml", *more: str) -> Ended:
     ended = youden("plan", config, "--export", folder, "--json", *more)
     assert ended.code == 0, ended.err
+    return ended
+
+
+def imported(youden: Youden, *files: str | Path, config: str = "c.yaml", code: int = 0, slug: str = "") -> Ended:
+    ended = youden("judge", config, "--import", *map(str, files))
+    assert ended.code == code, ended.err
+    assert ended.err.rstrip().endswith(f"[{slug}]" if slug else ""), ended.err
     return ended
 
 
@@ -76,16 +91,14 @@ def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
     youden: Youden, here: Path, server: WireServer, format: str
 ) -> None:
     server.behave = decide
-    judge = JUDGE | {"base_url": server.url, "price_in": 0, "price_out": 0}
     for name in ("direct", "elsewhere"):
-        write_config(here / f"{name}.yaml", pool="pool", calls=110, n_independent=20, judge=judge)
+        write_small_run(here, name, judge=wire_judge(server.url))
     assert youden("judge", "direct.yaml").code == 0
     asked = server.n_requests
-    said = json.loads(exported(youden, "x", "elsewhere.yaml", "--format", format, "--shards", "3").out)["export"]
+    said = json.loads(exported(youden, "y", "elsewhere.yaml", "--format", format, "--shards", "3").out)["export"]
     assert (said["requests"], len(said["files"]), said["round"]) == (110, 3, None)
     assert [Path(file).name for file in said["files"]] == [f"requests-{n}.{format}" for n in range(3)]
-    ended = youden("judge", "elsewhere.yaml", "--import", *map(str, answer(here / "x")), "--json")
-    assert ended.code == 0, ended.err
+    imported(youden, *answer(here / "y"), config="elsewhere.yaml")
     assert server.n_requests == asked
     for name in ("direct", "elsewhere"):
         assert youden("fit", f"runs/{name}").code == 0
@@ -100,147 +113,110 @@ def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
 
 
 def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(youden: Youden, here: Path) -> None:
-    exported(youden, "lines")
     exported(youden, "columns", "c.yaml", "--format", "parquet")
-    lines = list(lines_of([here / "lines/requests-0.jsonl"]))
+    lines = list(lines_of([here / "x/requests-0.jsonl"]))
     rows = pq.read_table(here / "columns/requests-0.parquet")
     assert [line["custom_id"] for line in lines] == rows["key"].to_pylist()
     assert [line["body"]["messages"] for line in lines] == rows["messages"].to_pylist()
     assert lines[0]["body"].keys() == {"model", "messages", "temperature", "max_tokens"}
-    said = json.loads((here / "lines/export.json").read_text())
+    said = json.loads((here / "x/export.json").read_text())
     assert (said["version"], said["model"], said["parameters"]) == (1, "m", {"temperature": 0.0, "max_tokens": 8})
     assert said["judge"]["base_url"] == JUDGE["base_url"]
     assert json.loads(rows.schema.metadata[b"youden"]) == said | {"files": ["requests-0.parquet"]}
     assert pq.ParquetFile(here / "columns/requests-0.parquet").num_row_groups == 1
+    imported(youden, "columns/requests-0.parquet", code=2, slug="import-columns")
 
 
 def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_counted(
     youden: Youden, here: Path
 ) -> None:
-    exported(youden, "x", "c.yaml", "--shards", "2")
-    one, other = answer(here / "x")
+    exported(youden, "two", "c.yaml", "--shards", "2")
+    one, other = answer(here / "two")
     rewrite(one, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
     rewrite(other, lambda lines: [*lines[:30], lines[30][:50]])
-    short = youden("judge", "c.yaml", "--import", str(other), str(one))
-    assert short.code == 1
+    short = imported(youden, other, one, code=1)
     assert "141 rows read: 85 answers taken, 55 were there already and stay" in short.err
     assert "1 row cannot be read" in short.err
     assert "not known here" in short.err
     assert "25 of the 110 trials have no answer yet" in short.err
     assert not (here / "runs/c/verdicts.parquet").exists()
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 25
-    last = youden("judge", "c.yaml", "--import", str(here / "x"), *map(str, answer(here / "rest")), "--json")
+    last = youden("judge", "c.yaml", "--import", "two", *map(str, answer(here / "rest")), "--json")
     assert last.code == 0, last.err
     assert "25 answers taken" in last.err
     assert json.loads(last.out)["calls"]["usd"] is None
-    again = youden("judge", "c.yaml", "--import", str(here / "rest"))
+    again = imported(youden, "rest")
     assert "0 answers taken, 25 were there already" in again.err
     assert "nobody knows" in again.err
-    nothing = youden("plan", "c.yaml", "--export", "none")
-    assert "nothing is left to ask" in nothing.err
+    assert "nothing is left to ask" in exported(youden, "none").err
     assert not (here / "none").exists()
 
 
 def test_nothing_that_is_there_is_overwritten(youden: Youden, here: Path) -> None:
-    exported(youden)
-    answers = answer(here / "x")
-    assert youden("judge", "c.yaml", "--import", *map(str, answers)).code == 0
+    (answers,) = answer(here / "x")
+    imported(youden, answers)
     before = (here / "runs/c/verdicts.parquet").read_bytes()
-    run_batch(here / "x/requests-0.jsonl", answers[0], decide=lambda *_: Reply("NO"))
-    again = youden("judge", "c.yaml", "--import", str(answers[0]))
-    assert "0 answers taken, 110 were there" in again.err
+    run_batch(here / "x/requests-0.jsonl", answers, decide=lambda *_: Reply("NO"))
+    assert "0 answers taken, 110 were there" in imported(youden, answers).err
     assert (here / "runs/c/verdicts.parquet").read_bytes() == before
     taken = youden("plan", "c.yaml", "--export", "x")
-    assert taken.code == 2
-    assert taken.err.rstrip().endswith("[export-there]")
+    assert (taken.code, "[export-there]" in taken.err) == (2, True)
 
 
 def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, here: Path) -> None:
-    exported(youden)
     (answers,) = answer(here / "x")
     body = next(lines_of([here / "x/requests-0.jsonl"]))["body"]
     strange = ["f" * 64, "\x1b[31m" + "0" * 62, "short", ""]
     rewrite(answers, lambda lines: [result_line(key, body, Reply("YES")) for key in strange] + lines)
-    ended = youden("judge", "c.yaml", "--import", str(answers))
-    assert ended.code == 0, ended.err
+    ended = imported(youden, answers)
     assert "4 rows refused" in ended.err
     assert "f" * 64 in ended.err
     assert "\x1b" not in ended.err
-    with open_store(here / "runs/c/verdicts.db") as store:
-        assert len(store) == 110
+    assert n_kept(here) == 110
+
+
+def n_kept(here: Path, run: str = "c") -> int:
+    with open_store(here / "runs" / run / "verdicts.db") as store:
+        return len(store)
 
 
 @pytest.mark.parametrize(
-    ("change", "slug", "words"),
-    [
-        ({"seed": 3}, "export-other-plan", "another plan"),
-        ({"judge": JUDGE | {"model": "n"}}, "export-other-plan", "model was 'm' and is 'n'"),
-    ],
+    ("change", "words"),
+    [({"seed": 3}, "another plan"), ({"judge": JUDGE | {"model": "n"}}, "model was 'm' and is 'n'")],
 )
 def test_an_export_of_another_plan_or_judge_is_refused_before_it_is_read(
-    youden: Youden, here: Path, change: dict[str, Any], slug: str, words: str
+    youden: Youden, here: Path, change: dict[str, Any], words: str
 ) -> None:
-    exported(youden)
-    answers = answer(here / "x")
-    write_config(here / "d.yaml", **({"pool": "pool", "calls": 110, "n_independent": 20, "judge": JUDGE} | change))
-    ended = youden("judge", "d.yaml", "--import", *map(str, answers))
-    assert ended.code == 2
-    assert words in ended.err
-    assert ended.err.rstrip().endswith(f"[{slug}]")
-    with open_store(here / "runs/d/verdicts.db") as store:
-        assert len(store) == 0
-    away = shutil.copy(answers[0], here / "alone.jsonl")
+    (answers,) = answer(here / "x")
+    write_small_run(here, "d", **{"judge": JUDGE} | change)
+    assert words in imported(youden, answers, config="d.yaml", code=2, slug="export-other-plan").err
+    assert n_kept(here, "d") == 0
     if "judge" in change:
-        alone = youden("judge", "d.yaml", "--import", str(away))
-        assert alone.code == 2
-        assert alone.err.rstrip().endswith("[import-other-plan]")
-
-
-@pytest.mark.parametrize(
-    ("text", "slug"),
-    [
-        ('{"version": 99}', "export-version"),
-        ("{", "export-unreadable"),
-        ('{"version": 1, "plan": 7}', "export-unreadable"),
-    ],
-)
-def test_an_export_of_a_newer_version_or_a_broken_note_is_refused(
-    youden: Youden, here: Path, text: str, slug: str
-) -> None:
-    exported(youden)
-    answers = answer(here / "x")
-    (here / "x/export.json").write_text(text)
-    ended = youden("judge", "c.yaml", "--import", *map(str, answers))
-    assert ended.code == 2
-    assert ended.err.rstrip().endswith(f"[{slug}]")
+        away = shutil.copy(answers, here / "alone.jsonl")
+        imported(youden, away, config="d.yaml", code=2, slug="import-other-plan")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "slug"),
     [
-        ("a.parquet", b"PAR1 and no more", "import-unreadable"),
-        ("a.jsonl", b"no json\n\xff\n", "import-nothing"),
-        ("a.jsonl", b"", "import-nothing"),
-        ("requests-0.jsonl", None, "import-nothing"),
-        ("export.json", b"{}", "import-no-file"),
+        ("x/export.json", b'{"version": 99}', "export-version"),
+        ("x/export.json", b"{", "export-unreadable"),
+        ("x/export.json", b'{"version": 1, "plan": 7}', "export-unreadable"),
+        ("y/a.parquet", b"PAR1 and no more", "import-unreadable"),
+        ("y/a.jsonl", b"no json\n\xff\n", "import-nothing"),
+        ("y/a.jsonl", b"", "import-nothing"),
+        ("y/requests-0.jsonl", None, "import-nothing"),
+        ("y/export.json", b"{}", "import-no-file"),
     ],
 )
-def test_files_that_hold_no_answers_say_so(
+def test_a_note_that_cannot_be_read_and_files_that_hold_no_answers_are_refused(
     youden: Youden, here: Path, name: str, content: bytes | None, slug: str
 ) -> None:
-    exported(youden)
+    (answers,) = answer(here / "x")
     (here / "y").mkdir()
-    (here / "y" / name).write_bytes((here / "x" / name).read_bytes() if content is None else content)
-    ended = youden("judge", "c.yaml", "--import", "y" if slug == "import-no-file" else f"y/{name}")
-    assert ended.code == 2, ended.err
-    assert ended.err.rstrip().endswith(f"[{slug}]")
-
-
-def test_columns_that_are_no_answers_are_refused(youden: Youden, here: Path) -> None:
-    exported(youden, "x", "c.yaml", "--format", "parquet")
-    ended = youden("judge", "c.yaml", "--import", "x/requests-0.parquet")
-    assert ended.code == 2
-    assert ended.err.rstrip().endswith("[import-columns]")
+    (here / name).write_bytes((here / "x/requests-0.jsonl").read_bytes() if content is None else content)
+    given = {"import-no-file": here / "y", "export-version": answers, "export-unreadable": answers}
+    imported(youden, given.get(slug, here / name), code=2, slug=slug)
 
 
 HOSTILE: list[dict[str, Any]] = [
@@ -262,9 +238,9 @@ HOSTILE: list[dict[str, Any]] = [
 
 def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
     """They are taken as a reply would be, or are no answer; the row beside each is."""
-    exported(youden, "x", "c.yaml", "--format", "parquet")
-    answer_parquet(here / "x/requests-0.parquet", here / "x/good.parquet")
-    good = pq.read_table(here / "x/good.parquet")
+    exported(youden, "columns", "c.yaml", "--format", "parquet")
+    answer_parquet(here / "columns/requests-0.parquet", here / "all.parquet")
+    good = pq.read_table(here / "all.parquet")
     for n, hostile in enumerate(HOSTILE):
         bad = {"key": good["key"][n].as_py(), "text": "YES"} | hostile
         arrays = {
@@ -290,7 +266,6 @@ def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
 
 
 def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help(youden: Youden, here: Path) -> None:
-    exported(youden)
     odd = {4: Reply(status=400), 5: Reply(status=500), 6: Reply("Hm."), 7: Reply(status=404)}
     (answers,) = answer(here / "x", decide=lambda n, body: odd.get(n) or decide(n, body))
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
@@ -305,11 +280,7 @@ def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help
 
 
 def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, here: Path) -> None:
-    exported(youden)
-    (answers,) = answer(here / "x", decide=lambda *_: Reply(status=400))
-    ended = youden("judge", "c.yaml", "--import", str(answers))
-    assert ended.code == 2
-    assert ended.err.rstrip().endswith("[import-rejected]")
+    imported(youden, *answer(here / "x", decide=lambda *_: Reply(status=400)), code=2, slug="import-rejected")
     assert json.loads(exported(youden, "again").out)["export"]["requests"] == 110
 
 
@@ -325,30 +296,25 @@ def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, h
 )
 def test_options_that_mean_nothing_are_refused(youden: Youden, here: Path, words: tuple[str, ...]) -> None:
     (here / "x.jsonl").write_text("")
-    assert youden(*words).code == 2
-    assert not (here / "runs").exists()
+    assert youden(*words, "--out", "new").code == 2
+    assert not (here / "new").exists()
 
 
 def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, here: Path) -> None:
     write_config(here / "l.yaml", pool="pool", calls=110)
     (here / "a.jsonl").write_text("{}")
-    for words in (("plan", "l.yaml", "--export", "x"), ("judge", "l.yaml", "--import", "a.jsonl")):
+    for words in (("plan", "l.yaml", "--export", "y"), ("judge", "l.yaml", "--import", "a.jsonl")):
         ended = youden(*words)
-        assert ended.code == 2
-        assert ended.err.rstrip().endswith("[export-no-calls]")
+        assert (ended.code, "[export-no-calls]" in ended.err) == (2, True)
 
 
 def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
     members = [{"backend": "lexical"}, *(JUDGE | {"name": name, "model": name} for name in "ab")]
-    jury = {"backend": "jury", "judges": members, "vote": "mean"}
-    write_config(here / "j.yaml", pool="pool", calls=110, n_independent=20, judge=jury)
-    said = json.loads(exported(youden, "x", "j.yaml").out)["export"]
-    assert said["requests"] == 220
-    made = [*answer(here / "x/judge-1"), *answer(here / "x/judge-2")]
-    assert youden("judge", "j.yaml", "--import", str(made[0])).code == 1
-    ended = youden("judge", "j.yaml", "--import", "x")
-    assert ended.code == 0, ended.err
-    assert "110 answers taken, 110 were there" in ended.err
+    write_small_run(here, "j", judge={"backend": "jury", "judges": members, "vote": "mean"})
+    assert json.loads(exported(youden, "jury", "j.yaml").out)["export"]["requests"] == 220
+    made = [*answer(here / "jury/judge-1"), *answer(here / "jury/judge-2")]
+    imported(youden, made[0], config="j.yaml", code=1)
+    assert "110 answers taken, 110 were there" in imported(youden, "jury", config="j.yaml").err
 
 
 @pytest.mark.slow
@@ -365,7 +331,7 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
 ) -> None:
     server.behave = decide
     write_pool(make_pool(n_agents, 60), tmp_path / "pool")
-    judge = JUDGE | {"base_url": server.url, "price_in": 0, "price_out": 0}
+    judge = wire_judge(server.url)
     for name in ("direct", "elsewhere"):
         write_config(tmp_path / f"{name}.yaml", pool="pool", n_independent=40, judge=judge, **more)
     assert youden("judge", "direct.yaml").code == 0
@@ -391,16 +357,13 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
 
 
 def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(youden: Youden, here: Path) -> None:
-    exported(youden)
     first = answer(here / "x")
-    assert youden("judge", "c.yaml", "--import", *map(str, first)).code == 0
+    imported(youden, *first)
     write_pool(make_pool(5, 12), here / "more")
     extended = "extensions: [{items: more, calls: 60}]\n"
     (here / "c.yaml").write_text((here / "c.yaml").read_text() + extended)
     assert json.loads(exported(youden, "y").out)["export"]["requests"] > 0
-    ended = youden("judge", "c.yaml", "--import", *map(str, first), *map(str, answer(here / "y")))
-    assert ended.code == 0, ended.err
-    assert "110 were there already" in ended.err
+    assert "110 were there already" in imported(youden, *first, *answer(here / "y")).err
 
 
 def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
@@ -411,14 +374,15 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     texts[2, :3] = texts[3, :3]
     pool = replace(pool, texts=texts)
     plan = replace(dense_plan(pool, repeat=2), pool_digest=pool.digest)
-    config = judge_config("http://127.0.0.1:9/v1", context=260, truncate="middle", max_tokens=8)
+    config = judge_config(NOWHERE, context=260, truncate="middle", max_tokens=8)
     questions = config.questions()
     assert 0 < questions.cut(plan, pool).sum() < len(plan)
     asked = Requests.of(config, plan, pool, lengths={7, len(plan)})
     slow = {key: request for _, key, request in questions.all(plan, pool)}
-    assert {asked.name(at) for at in range(len(asked.key))} == set(slow)
+    names = [asked.name(at) for at in range(len(asked.key))]
+    assert set(names) == set(slow)
     for at, characters in enumerate(asked.characters.tolist()):
-        messages = slow[asked.name(at)].messages
+        messages = slow[names[at]].messages
         assert (characters, asked.n_messages) == (sum(len(one.content) for one in messages), len(messages))
     keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan, pool)]
     assert asked.digests == {n: hashlib.sha256(b"".join(keys[:n])).hexdigest() for n in (7, len(plan))}
@@ -426,12 +390,8 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
     assert places[1:3] == [-1, -1]
     assert asked.find(as_bytes([key.hex() for key in keys[:3]])).tolist() == [
-        int(at) for at in places_of(asked, keys[:3])
+        names.index(key.hex()) for key in keys[:3]
     ]
-
-
-def places_of(asked: Requests, keys: list[bytes]) -> list[int]:
-    return [next(at for at in range(len(asked.key)) if asked.name(at) == key.hex()) for key in keys]
 
 
 @pytest.mark.parametrize("key", ["", "f" * 63, "f" * 62 + "  ", " " * 64, "ž" * 64, 5, None, b"f" * 64])
@@ -519,20 +479,15 @@ def said(outcome: Completion | CallError | None) -> object:
 
 
 def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exported(youden)
     (answers,) = answer(here / "x")
     monkeypatch.setattr("youden.judging.outside.importing_answers.MOST_BYTES", 1000)
     rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
-    ended = youden("judge", "c.yaml", "--import", str(answers))
-    assert ended.code == 0, ended.err
+    ended = imported(youden, answers)
     assert "1 row cannot be read" in ended.err
     assert "refused" not in ended.err
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(youden: Youden, here: Path) -> None:
-    exported(youden)
     (answers,) = answer(here / "x")
     answers.write_bytes(b"\xef\xbb\xbf" + answers.read_bytes())
-    ended = youden("judge", "c.yaml", "--import", str(answers))
-    assert ended.code == 0, ended.err
-    assert "110 answers taken" in ended.err
+    assert "110 answers taken" in imported(youden, answers).err
