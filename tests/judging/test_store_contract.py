@@ -127,6 +127,13 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
         assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
 
 
+def passes(clock: Clock, seconds: float, *, renewing: Claims) -> None:
+    """Time in which who lives goes on renewing its claims."""
+    for _ in range(4):
+        clock.now += seconds / 4
+        renewing.renew()
+
+
 def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_lease(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
@@ -139,7 +146,7 @@ def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_l
         assert second.take(["b"]) == set()
         one.flush()
         assert second.take(KEYS) == {"a", "b"}
-        clock.now += LEASE + 1
+        passes(clock, LEASE + 1, renewing=second)
         assert second.take(KEYS) == set(KEYS)
         assert first.take(KEYS) == set()
 
@@ -153,14 +160,30 @@ def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set
         assert second.take(KEYS) == set()
         schema = "youden." if "://" in place else ""
         two.place._connection.execute(f"UPDATE {schema}claims SET expires = expires - {3600 * hours}")
-        clock.now += LEASE * 0.9
+        passes(clock, LEASE * 0.9, renewing=second)
         assert second.take(KEYS) == set()
         assert first.doubtful
         first.renew()
         assert not first.doubtful
-        clock.now += LEASE * 0.9
+        passes(clock, LEASE * 0.9, renewing=second)
         assert second.take(KEYS) == set()
-        clock.now += LEASE * 1.1
+        passes(clock, LEASE * 1.1, renewing=second)
+        assert second.take(KEYS) == set(KEYS)
+
+
+def test_who_could_not_reach_the_place_does_not_take_others_for_dead_who_could_not_either(place: str) -> None:
+    clock = Clock()
+    with open_store(place) as one, open_store(place) as two:
+        first, second = (Claims(store.place, now=clock) for store in (one, two))
+        first.take(KEYS)
+        assert second.take([*KEYS, "d"]) == {"d"}
+        clock.now += LEASE * 2
+        assert second.take(KEYS) == set()
+        passes(clock, 1, renewing=second)
+        assert second.take(KEYS) == set()
+        passes(clock, LEASE * 0.9, renewing=second)
+        assert second.take(KEYS) == set()
+        passes(clock, LEASE * 0.2, renewing=second)
         assert second.take(KEYS) == set(KEYS)
 
 

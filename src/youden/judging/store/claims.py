@@ -3,8 +3,9 @@
 Who asks what: a key is claimed in the store before its request is sent, so that nobody pays for the same answer twice.
 
 A claim is a row with an owner and an end. It ends when the answer is written, when its owner gives it up, or in time: an owner
-that lives renews it, and who has seen it unchanged for a whole lease, on a clock that nobody sets, may take it. The end itself is
-compared with no clock: clocks of hosts differ and are set. That of a process of this machine that is gone is free at once.
+that lives renews it, and who has seen it unchanged for a whole lease, on a clock that nobody sets, may take it. Who could not
+reach the store begins to watch anew: the others may not have reached it either. The end itself is compared with no clock: clocks
+of hosts differ and are set. That of a process of this machine that is gone is free at once.
 
 Batches that were sent and not yet merged, noted in the store, so that any later process of any host can go on.
 
@@ -67,7 +68,7 @@ class Claims:
         """Those of `keys` that are this asker's now; somebody else asks the others."""
         now = self._now()
         if now - self._looked >= LOOKS_EVERY:
-            self._looked, before = now, self._seen
+            self._looked, before = now, {} if self.doubtful else self._seen
             ends = {owner: end for owner, end in self._place.owners().items() if owner != self._owner}
             unchanged = {owner for owner, end in ends.items() if owner in before and before[owner][0] == end}
             self._seen = {owner: before[owner] if owner in unchanged else (end, now) for owner, end in ends.items()}
@@ -79,6 +80,8 @@ class Claims:
         now = self._now()
         if now - self._renewed < LEASE / 4:
             return
+        if self.doubtful:
+            self._seen = {}
         self._place.renew(self._owner, seconds=LEASE)
         self._renewed = now
 
