@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from click.testing import CliRunner, Result
 
-from commands import write_config
+from commands import wire_judge, write_config
 from pools import make_pool
 from unruly_server import Bill, Body, Sent, UnrulyBatchServer, UnrulyServer, reply_to, sent
 from wire_server import running
@@ -87,11 +87,9 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     new = replace(whole, agents=whole.agents[5:], texts=whole.texts[5:])
     for name, pool in (("old", old), ("new", new)):
         write_pool(pool, folder / name)
-    judge = {"backend": "openai" if budget.batched else budget.backend, "model": "m", "base_url": server.url}
-    judge |= {"api_key_env": None, "backoff": 0.001, "max_tries": 2}
-    judge |= {"timeout": TIMEOUT if budget.usage == "late" else 60}
-    priced = judge | {"price": PRICE, "concurrency": budget.concurrency}
-    priced |= {"batch_discount": 0.5} if budget.batched else {}
+    priced = wire_judge(server.url, price=PRICE, concurrency=budget.concurrency, max_tries=2)
+    priced |= {"backend": budget.backend, "timeout": TIMEOUT if budget.usage == "late" else 60}
+    priced |= {"backend": "openai", "batch_discount": 0.5} if budget.batched else {}
     write_config(folder / "judge.yaml", **priced)
     write_config(folder / "second.yaml", **(priced | {"model": "b"}))
     write_config(folder / "r.yaml", pool=str(folder / "old"), calls=150, n_independent=30, out=str(folder / "run"),
@@ -120,17 +118,8 @@ def _words(budget: Budget, folder: Path, cap: float) -> tuple[str, ...]:
             out = ("--out", str(folder / "again"))
             return ("rejudge", run, "--judge", str(folder / "second.yaml"), "--calls", "100", *out, *money)
         case "calibrate":
-            store = ("--store", str(folder / "tried.db"))
-            return (
-                "calibrate",
-                str(folder / "old"),
-                "--judge",
-                str(folder / "judge.yaml"),
-                "--calls",
-                "60",
-                *store,
-                *money,
-            )
+            judge, store = str(folder / "judge.yaml"), str(folder / "tried.db")
+            return ("calibrate", str(folder / "old"), "--judge", judge, "--calls", "60", "--store", store, *money)
         case "gate":
             return ("gate", run, "--agent", "a0", "--baseline", "a1", "--json")
 

@@ -12,15 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from judged import ENVIRONMENT, dense_plan, judge_config
+from judged import ask, dense_plan, judge_config
 from pools import make_pool
 from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
 from youden.errors import YoudenError
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backend_records import BACKENDS
-from youden.judging.engine import judge_plan
-from youden.judging.store.answers import open_store
 from youden.nouns import PAIRED, Verdicts
 
 CALLING = tuple(
@@ -67,24 +65,10 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
         **({"batch_discount": 0.5} if batched else {}),
         max_tries=2,
     )
+    batching = Batching(poll=0.0) if batched else None
+    asking = Asking(max_cost=cap, max_missing=1.0, retry_failed=retry_failed, batching=batching)
     try:
-        with open_store(path) as store:
-            return Passed(
-                await judge_plan(
-                    PLAN,
-                    POOL,
-                    config=config,
-                    store=store,
-                    environment=ENVIRONMENT,
-                    asking=Asking(
-                        max_cost=cap,
-                        max_missing=1.0,
-                        retry_failed=retry_failed,
-                        batching=Batching(poll=0.0) if batched else None,
-                    ),
-                ),
-                None,
-            )
+        return Passed(await ask(PLAN, POOL, config, path, asking=asking), None)
     except YoudenError as error:
         return Passed(None, error)
 

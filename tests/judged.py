@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from itertools import permutations
 from pathlib import Path
@@ -68,6 +68,7 @@ async def ask(
     store: Store | str | Path,
     *,
     asking: Asking | None = None,
+    environment: Mapping[str, str] = ENVIRONMENT,
     **changes: Any,
 ) -> Verdicts:
     """What a judge says of the plan. judge: `judge_config` with `changes` where it is an address or what answers itself."""
@@ -80,7 +81,7 @@ async def ask(
             config=config,
             store=opened,
             judge=None if calling else judge,
-            environment=ENVIRONMENT,
+            environment=environment,
             asking=asking,
         )
 

@@ -10,12 +10,10 @@ import asyncio
 import resource
 import sys
 
-from judged import dense_plan, judge_config
+from judged import ask, dense_plan
 from pools import make_pool
 from youden.errors import YoudenError
 from youden.judging.asking.terms import Asking
-from youden.judging.engine import judge_plan
-from youden.judging.store.answers import open_store
 
 
 def main() -> None:
@@ -24,20 +22,9 @@ def main() -> None:
     if largest:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest[0], largest[0]))
     pool = make_pool(n_agents, n_items)
-    config = judge_config(url, backend="wire", concurrency=concurrency, start_concurrency=concurrency)
-    environment = {"OPENAI_API_KEY": "k"}
+    pace = {"concurrency": concurrency, "start_concurrency": concurrency}
     try:
-        with open_store(path) as store:
-            result = asyncio.run(
-                judge_plan(
-                    dense_plan(pool),
-                    pool,
-                    config=config,
-                    store=store,
-                    environment=environment,
-                    asking=Asking(max_missing=1.0),
-                )
-            )
+        result = asyncio.run(ask(dense_plan(pool), pool, url, path, asking=Asking(max_missing=1.0), **pace))
     except YoudenError as error:
         print(error.slug)
         raise SystemExit(error.exit_code) from None

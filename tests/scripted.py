@@ -1,11 +1,16 @@
-"""A judge that answers as a function says, and a clock that a test sets."""
+"""A judge that answers as a function says, a clock that a test sets, and a loop on which waiting takes no time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from youden.judging.question.questions import characters
 from youden.nouns import Completion, Request
+
+T = TypeVar("T")
 
 
 class Clock:
@@ -16,6 +21,27 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Jumps(selectors.DefaultSelector):
+    """Instead of waiting it sets the clock to what comes next."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += max(timeout or 0.0, 1e-6)
+        return super().select(0)
+
+
+def in_no_time(work: Coroutine[Any, Any, T]) -> T:
+    """What `work`, which waits for nothing but its loop's clock, comes to."""
+    selector = Jumps()
+    loop = asyncio.SelectorEventLoop(selector)
+    loop.time = lambda: selector.now  # type: ignore[method-assign]
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
 
 
 class Scripted:

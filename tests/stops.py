@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from commands import write_config
+from commands import wire_judge, write_config
 from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.data.pools.pool_reader import write_pool
@@ -130,18 +130,8 @@ class Bench:
 async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **judge: object) -> Bench:
     """A pool, a config and a judge at `server`, which answers within a second, some a little wrong."""
     write_pool(make_pool(size.n_agents, size.n_items), folder / "pool")
-    config = {
-        **{
-            "backend": "wire",
-            "model": "m",
-            "base_url": server.url,
-            "api_key_env": None,
-            "price": 1000,
-            "timeout": PATIENT,
-        },
-        **{"concurrency": IN_FLIGHT, "start_concurrency": IN_FLIGHT, "backoff": 0.05},
-        **judge,
-    }
+    pace = {"concurrency": IN_FLIGHT, "start_concurrency": IN_FLIGHT, "backoff": 0.05, "timeout": PATIENT}
+    config = wire_judge(server.url, price=1000, **pace) | judge
     write_config(folder / "r.yaml", pool="pool", calls=size.calls, n_independent=40, max_cost=100_000, judge=config)
     dice = random.Random(0)
 

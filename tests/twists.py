@@ -36,14 +36,9 @@ class Twist:
     @property
     def throttles(self) -> bool:
         """Whether the server says 'too many', which a run puts up with for minutes."""
-        status = (
-            self.value[0]
-            if self.kind in ("status", "error body")
-            else self.value
-            if self.kind == "error inside"
-            else None
-        )
-        return status in (429, "rate_limit_exceeded")
+        if self.kind == "error inside":
+            return self.value in (429, "rate_limit_exceeded")
+        return self.kind in ("status", "error body") and self.value[0] == 429
 
 
 _CHOICE: Path = ("choices", 0)
@@ -88,39 +83,16 @@ ERROR_BODIES: dict[str, bytes] = {
 }
 """What stands where a server says what went wrong."""
 CODES: tuple[Any, ...] = (
-    "insufficient_quota",
-    "rate_limit_exceeded",
-    "server_error",
-    "odd",
-    429,
-    502,
-    "503",
-    None,
-    ["x"],
+    *("insufficient_quota", "rate_limit_exceeded", "server_error", "odd"),
+    *(429, 502, "503", None, ["x"]),
 )
 FORMS = (
-    "utf-16",
-    "latin-1",
-    "bom",
-    "gzip",
-    "no gzip",
-    "bomb",
-    "deep",
-    "nothing",
-    "null",
-    "html",
-    "text",
-    "long header",
+    *("utf-16", "latin-1", "bom", "gzip", "no gzip", "bomb", "deep", "nothing"),
+    *("null", "html", "text", "long header"),
 )
 HARMLESS = (
-    "unknown field",
-    "no fingerprint",
-    "more choices",
-    "white space",
-    "charset",
-    "no ids",
-    "known gzip",
-    "twice the same",
+    *("unknown field", "no fingerprint", "more choices", "white space"),
+    *("charset", "no ids", "known gzip", "twice the same"),
 )
 
 

@@ -11,10 +11,8 @@ import pytest
 import yaml
 
 from batch_server import BatchServer
-from commands import Youden, write_config
-from pools import make_pool
+from commands import Youden, wire_judge, write_small_run
 from wire_server import Reply, WireServer, same_item
-from youden.data.pools.pool_reader import write_pool
 from youden.run import fitting
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
@@ -22,17 +20,8 @@ TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature
 
 @pytest.fixture
 def here(tmp_path: Path, server: WireServer) -> Path:
-    write_pool(make_pool(5, 8), tmp_path / "pool")
-    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
-    write_config(tmp_path / "free.yaml", pool="pool", calls=110, n_independent=20, judge=judge | {"price": 0})
-    priced = judge | {"price_in": 100, "price_out": 100, "max_tokens": 1, "concurrency": 1}
-    write_config(tmp_path / "paid.yaml", pool="pool", calls=110, n_independent=20, judge=priced)
+    write_small_run(tmp_path, "free", judge=wire_judge(server.url))
     return tmp_path
-
-
-def replay(here: Path, *, seed: int = 0) -> None:
-    same = {"pool": "pool", "calls": 110, "n_independent": 20, "seed": seed, "store": "runs/free/verdicts.db"}
-    write_config(here / "replay.yaml", **same, judge={"backend": "replay"})
 
 
 def test_a_run_resumes_without_a_call_and_replays_without_a_server(
@@ -43,7 +32,7 @@ def test_a_run_resumes_without_a_call_and_replays_without_a_server(
     assert server.n_requests == 110
     again = youden("run", "free.yaml", "--json")
     assert server.n_requests == 110
-    replay(here)
+    write_small_run(here, "replay", store="runs/free/verdicts.db", judge={"backend": "replay"})
     replayed = youden("run", "replay.yaml", "--json")
     assert replayed.code == 0, replayed.err
     assert server.n_requests == 110
@@ -51,15 +40,6 @@ def test_a_run_resumes_without_a_call_and_replays_without_a_server(
     assert rankings[0] == rankings[1] == rankings[2]
     for table in TABLES:
         assert (here / "runs/free" / table).read_bytes() == (here / "runs/replay" / table).read_bytes()
-
-
-def test_a_replay_names_the_trial_that_was_never_asked(youden: Youden, here: Path) -> None:
-    assert youden("run", "free.yaml").code == 0
-    replay(here, seed=9)
-    ended = youden("run", "replay.yaml")
-    assert ended.code == 2
-    assert "agents 'a" in ended.err
-    assert ended.err.rstrip().endswith("[replay-miss]")
 
 
 @pytest.mark.parametrize("judge", ["free", "lexical"])
@@ -85,46 +65,13 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
     assert not (here / "runs").exists()
 
 
-def test_a_run_that_reaches_its_cap_ends_with_1_and_goes_on_from_there(
-    youden: Youden, here: Path, server: WireServer
-) -> None:
-    server.behave = lambda _n, body: Reply(same_item(body), usage={"prompt_tokens": 99, "completion_tokens": 1})
-    short = youden("run", "paid.yaml", "--max-cost", "0.5")
-    assert short.code == 1
-    assert "remain" in short.err
-    assert short.err.rstrip().endswith("[budget]")
-    asked = server.n_requests
-    assert 0 < asked * 0.01 <= 0.5
-    whole = youden("run", "paid.yaml", "--max-cost", "5", "--json")
-    assert whole.code == 0, whole.err
-    assert server.n_requests == 110
-    assert json.loads(whole.out)["facts"]["calls"]["usd"] == pytest.approx(110 * 0.01), (
-        "with the pass that was cut short"
-    )
-
-
-def test_too_many_missing_answers_end_with_1(youden: Youden, here: Path, server: WireServer) -> None:
-    server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
-    write_config(here / "more.yaml", **(_config(here / "free.yaml") | {"calls": 300, "n_independent": 150}))
-    ended = youden("run", "more.yaml")
-    assert ended.code == 1
-    assert "unparsed" in ended.err
-
-
-def _config(path: Path) -> dict[str, object]:
-    return {key: json.loads(value) for key, value in (line.split(": ", 1) for line in path.read_text().splitlines())}
-
-
 def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there(
     youden: Youden, here: Path, batch_server: BatchServer
 ) -> None:
-    judge = {"backend": "openai", "model": "m", "base_url": batch_server.url, "api_key_env": None, "max_tokens": 1}
-    priced = judge | {"price_in": 100, "price_out": 100, "batch_discount": 0.5}
-    write_config(here / "batch.yaml", pool="pool", calls=110, n_independent=20, judge=priced, max_cost=20)
-    full, half = (
-        youden("plan", "batch.yaml", "--json"),
-        youden("judge", "batch.yaml", "--mode", "batch", "--poll", "0.01"),
-    )
+    judge = wire_judge(batch_server.url, backend="openai", price=100, max_tokens=1, batch_discount=0.5)
+    write_small_run(here, "batch", judge=judge, max_cost=20)
+    full = youden("plan", "batch.yaml", "--json")
+    half = youden("judge", "batch.yaml", "--mode", "batch", "--poll", "0.01")
     assert half.code == 0, half.err
     usd = json.loads(full.out)["cost"]["usd"]
     assert f"cost ${usd / 2:,.2f}" in half.err
@@ -138,14 +85,14 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
-    config = _config(here / "free.yaml") | {"calls": 300, "n_independent": 150}
-    write_config(here / "more.yaml", **config)
+    more: dict[str, Any] = {"calls": 300, "n_independent": 150, "judge": wire_judge(server.url)}
+    write_small_run(here, "more", **more)
     assert youden("judge", "more.yaml", "--max-missing", "0.1").code == 1
     allowed = youden("judge", "more.yaml", "--max-missing", "0.5", "--json")
     assert allowed.code == 0, allowed.err
     assert "unparsed" in allowed.err
     before, n_missing = server.n_requests, sum(json.loads(allowed.out)["calls"]["missing_paired"].values())
-    write_config(here / "more.yaml", **config, max_missing=0.5)
+    write_small_run(here, "more", **more, max_missing=0.5)
     again = youden("judge", "more.yaml")
     assert (again.code, server.n_requests) == (0, before)
     server.behave = lambda _n, body: Reply(same_item(body))
@@ -155,16 +102,16 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
 
 
 def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> None:
-    judge = {"backend": "wire", "base_url": server.url, "api_key_env": None, "price": 0}
-    jury = {"backend": "jury", "name": "three", "judges": [judge | {"model": model} for model in ("a", "b", "c")]}
-    write_config(here / "jury.yaml", pool="pool", calls=110, n_independent=20, judge=jury)
+    judges = [wire_judge(server.url, model=model) for model in ("a", "b", "c")]
+    jury = {"backend": "jury", "name": "three", "judges": judges}
+    write_small_run(here, "jury", judge=jury)
     ended = youden("run", "jury.yaml", "--json")
     assert ended.code == 0, ended.err
     assert server.n_requests == 3 * 110
     assert json.loads(ended.out)["facts"]["calls"]["models"] == ["a", "b", "c"]
     assert youden("run", "jury.yaml").code == 0
     assert server.n_requests == 3 * 110
-    write_config(here / "jury.yaml", **(_config(here / "jury.yaml") | {"judge": jury | {"vote": "mean"}}))
+    write_small_run(here, "jury", judge=jury | {"vote": "mean"})
     other = youden("run", "jury.yaml")
     assert other.code == 2
     assert "`youden rejudge runs/jury --judge JUDGE --trials N`" in other.err

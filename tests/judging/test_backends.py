@@ -13,7 +13,8 @@ import pytest
 import respx
 from openai import AsyncOpenAI
 
-from judged import ENVIRONMENT, KEY, dense_plan
+import judged
+from judged import KEY, dense_plan, judge_config
 from pools import make_pool
 from unruly_server import Sent, UnrulyServer
 from wire_server import Fault, Reply, WireServer, completion, well_behaved
@@ -23,8 +24,6 @@ from youden.judging.backends.openai import OpenAIJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, fate
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.engine import judge_plan
-from youden.judging.store.answers import open_store
 from youden.nouns import Judge, Message, Request
 
 CALLING = {name: one for name, one in BACKENDS.items() if one.makes_calls}
@@ -32,7 +31,7 @@ MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m"}
 INSTALLED = [name for name, one in CALLING.items() if one.installed is None or find_spec(one.installed)]
 REQUEST = (Message("system", "s"), Message("user", "u"))
 PARAMETERS = {"temperature": 0, "max_tokens": 8, "seed": 0, "top_k": 5}
-POOL = make_pool(3, 6)
+POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)
 
 
@@ -158,23 +157,20 @@ async def test_retry_after_is_read(backend: str) -> None:
     assert got.retry_after == 7
 
 
-NOW = {"Date": "Wed, 21 Oct 2026 07:28:00 GMT"}
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after-ms": "250"}, 0.25),
-        ({"Retry-After": "-3"}, 0),
-        ({"Retry-After": "soon"}, None),
-        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", **NOW}, 30),
-        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 +9999999999999999", **NOW}, None),
-    ],
-)
-async def test_retry_after_is_read_in_all_its_forms(plain: str, headers: dict[str, str], seconds: float | None) -> None:
-    got, _ = await ask(plain, Reply(status=429, headers=headers))
-    assert got.retry_after == seconds
+async def test_retry_after_is_read_in_all_its_forms(plain: str) -> None:
+    now, in_half_a_minute = (f"Wed, 21 Oct 2026 07:28:{second} GMT" for second in ("00", "30"))
+    forms = {
+        "-3": 0,
+        "soon": None,
+        in_half_a_minute: 30,
+        "Wed, 21 Oct 2026 07:28:30 +9999999999999999": None,
+    }
+    for said, seconds in forms.items():
+        got, _ = await ask(plain, Reply(status=429, headers={"Retry-After": said, "Date": now}))
+        assert got.retry_after == seconds, said
+    for headers, seconds in (({}, None), ({"retry-after-ms": "250"}, 0.25)):
+        got, _ = await ask(plain, Reply(status=429, headers=headers))
+        assert got.retry_after == seconds, headers
 
 
 BODIES = ("", "null", "[]", "{", '{"choices": [{}]}', '{"choices": [{"message": null}]}')
@@ -223,24 +219,15 @@ async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
 async def test_one_plan_through_every_backend_gives_equal_verdicts_then_replayed_without_a_server(
     tmp_path: Path,
 ) -> None:
-    results, judges = [], {}
+    results, configs = [], {}
     async with WireServer(well_behaved) as server:
         for backend in INSTALLED:
-            judges[backend] = {
-                "backend": backend,
-                "model": MODELS[backend],
-                "base_url": server.url,
-                "api_key_env": "OPENAI_API_KEY",
-                "seed": 0,
-            }
-            with open_store(tmp_path / f"{backend}.db") as store:
-                config = load_judge_config(judges[backend])
-                results.append(await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT))
+            configs[backend] = judge_config(server.url, backend=backend, model=MODELS[backend], seed=0)
+            results.append(await judged.ask(PLAN, POOL, configs[backend], tmp_path / f"{backend}.db"))
     assert server.n_requests == len(INSTALLED) * len(PLAN)
     for backend, result in zip(INSTALLED, results, strict=True):
-        config = load_judge_config({"backend": "replay", "of": judges[backend]})
-        with open_store(tmp_path / f"{backend}.db", read_only=True) as store:
-            again = await judge_plan(PLAN, POOL, config=config, store=store, environment={})
+        config = load_judge_config({"backend": "replay", "of": configs[backend].public()})
+        again = await judged.ask(PLAN, POOL, config, tmp_path / f"{backend}.db")
         for column in ("answer", "hard", "missing"):
             np.testing.assert_array_equal(getattr(result, column), getattr(results[0], column))
             np.testing.assert_array_equal(getattr(result, column), getattr(again, column))
@@ -251,17 +238,14 @@ async def test_what_openai_was_asked_wire_finds_in_the_store(tmp_path: Path) -> 
     """The key is of the request that was sent; who carried it is no part of it."""
     async with WireServer(well_behaved) as server:
         for backend in ("openai", "wire"):
-            with open_store(tmp_path / "v.db") as store:
-                config = load_judge_config({"backend": backend, "model": "m", "base_url": server.url})
-                await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
+            await judged.ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend)
     assert server.n_requests == len(PLAN)
 
 
 def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "litellm", None)
-    with pytest.raises(JudgeError, match=r"pip install 'youden\[litellm\]'") as caught:
+    with pytest.raises(JudgeError, match=r"pip install 'youden\[litellm\]'.*\[judge-extra\]"):
         JUDGES.load("litellm")(Connection("test", "", 1.0))
-    assert caught.value.slug == "judge-extra"
 
 
 def test_litellm_finds_its_providers_address_and_key_by_itself() -> None:

@@ -150,15 +150,6 @@ async def test_a_line_that_fails_every_time_is_given_up_on_after_max_tries(store
     assert missing(verdicts) == {"answered": 238, "failed": 2}
 
 
-async def test_what_an_expired_batch_answered_is_paid_and_kept_and_the_rest_sent_again(store: Store) -> None:
-    async with BatchServer(fates=["expired", "expired"]) as server:
-        verdicts = await ask(server, store, changes={"price": 1})
-        assert [len(lines) for lines in server.inputs] == [240, 120, 60]
-    assert len(server.bodies) == 240
-    assert verdicts.total_usd == pytest.approx(240 * 101 / 1e6)
-    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
-
-
 async def test_results_that_do_not_say_what_they_used_are_booked_at_the_most_they_can_cost_and_said(
     store: Store,
 ) -> None:

@@ -5,32 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands import Youden, write_config
-from pools import make_pool
+from commands import Youden, wire_judge, write_small_run
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.pool_reader import write_pool
-from youden.judging.call.failures import Failure
-from youden.judging.store.answers import MOST_UNWRITTEN, open_store
-from youden.judging.store.contract import Payment
-from youden.nouns import CallFacts, Completion
+from youden.nouns import CallFacts
 
 A_CALL = 0.01
-ANSWER = Completion("YES", "stop", "m", 99, 1, 0.5)
 
 
 @pytest.fixture
 def here(tmp_path: Path, server: WireServer) -> Path:
-    write_pool(make_pool(5, 8), tmp_path / "pool")
-    priced = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
-    priced |= {"price": 100, "max_tokens": 1, "concurrency": 1, "max_tries": 3}
-    write_config(tmp_path / "paid.yaml", pool="pool", calls=110, n_independent=20, judge=priced)
+    priced = wire_judge(server.url, price=100, max_tokens=1, concurrency=1, max_tries=3)
+    write_small_run(tmp_path, "paid", judge=priced)
     server.behave = honest
     return tmp_path
 
@@ -83,9 +74,8 @@ def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apa
     assert calls["n_reused"] == 110 - n_new
     assert calls["usd"] == pytest.approx(110 * A_CALL)
     assert calls["usd_calibration"] == pytest.approx((110 - n_new) * A_CALL)
-    assert (
-        f"${(110 - n_new) * A_CALL:.4f} of it by its calibration" in youden("judge", "paid.yaml", "--max-cost", "1").err
-    )
+    by_calibration = f"${(110 - n_new) * A_CALL:.4f} of it by its calibration"
+    assert by_calibration in youden("judge", "paid.yaml", "--max-cost", "1").err
 
 
 def test_a_run_that_moves_with_its_store_keeps_its_totals(youden: Youden, here: Path) -> None:
@@ -94,21 +84,3 @@ def test_a_run_that_moves_with_its_store_keeps_its_totals(youden: Youden, here: 
     words = ("--out", "moved", "--max-cost", "5")
     assert youden("judge", "paid.yaml", *words).code == 0
     assert calls_of(here, "moved").usd == pytest.approx(110 * A_CALL)
-
-
-def test_a_payment_is_written_with_its_answer_and_adds_up_by_payer(tmp_path: Path) -> None:
-    path = tmp_path / "v.db"
-    with open_store(path) as store, open_store(path) as other:
-        for n in range(MOST_UNWRITTEN):
-            assert other.paid("a") == {}
-            store.pay("a", f"k{n}", Payment(0.5))
-            store.pay("a", f"k{n}", Payment(1.0, 99, 1, 0.5))
-            store.add(f"k{n}", ANSWER)
-        assert len(other.answers([f"k{n}" for n in range(MOST_UNWRITTEN)])) == MOST_UNWRITTEN
-        assert set(other.paid("a").values()) == {Payment(1.5, 99, 1, 0.5)}
-        other.pay("a", "k0", Payment(2.0))
-        other.pay("b", "k0", Payment(float("nan")))
-        other.add("k0", Failure("retry", None, "lost"))
-    with open_store(path) as store:
-        assert store.paid("a")["k0"] == replace(Payment(3.5), tokens_in=99, tokens_out=1, seconds=0.5)
-        assert str(store.paid("b")["k0"].usd) == "nan"

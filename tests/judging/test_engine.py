@@ -183,9 +183,8 @@ async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store)
 )
 async def test_what_would_befall_every_call_stops_the_run_at_once(store: Store, reply: Reply, slug: str) -> None:
     async with WireServer(lambda *_: reply) as server:
-        with pytest.raises(JudgeError) as caught:
+        with pytest.raises(JudgeError, match=rf"\[{slug}\]") as caught:
             await ask(server, store, changes={"max_tries": 2})
-    assert caught.value.slug == slug
     assert server.n_requests <= 2 * 3 * 8
     assert server.url in caught.value.message
     assert KEY not in str(caught.value)

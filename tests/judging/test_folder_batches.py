@@ -1,133 +1,166 @@
-"""Batches that are left in a folder, for any backend's judge, and worked off by whoever comes along."""
+"""Batches that are left in a folder, for any backend's judge, and worked off by whoever comes along, also oddly."""
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
-from judged import dense_plan, judge_config
+import judged
+from batch_server import HICCUPS, QUIRKS
+from judged import NOWHERE, dense_plan, truth
 from pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, well_behaved
-from youden.errors import JudgeError
+from youden.errors import JudgeError, ShortRunError
 from youden.judging.asking.terms import Asking, Batching, Limits
 from youden.judging.backend_records import BACKENDS
-from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store
-from youden.nouns import PAIRED, Verdicts
+from youden.nouns import Verdicts
 
-POOL = make_pool(3, 4)
+POOL = make_pool(3, 3)
 PLAN = dense_plan(POOL)
-TRUTH = (PLAN.arm == PAIRED).astype(float)
+LIMIT = 18
+
+
+def folder_of(store: Store) -> Path:
+    return Path(store.name).with_name("batches")
 
 
 class Worker:
-    """Works off one file of the folder a look; `spoil` changes its results, a name at a time."""
+    """Works off the folder's files at a look; what it leaves there goes through `spoil`, `times` looks long.
 
-    def __init__(self, folder: Path, *, decide: Any = well_behaved) -> None:
-        self.folder = folder
-        self.decide = decide
-        self.cut: list[int] = []
-        self.worked: list[str] = []
+    done: whether it says that it has ended.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        spoil: Callable[[bytes], bytes | None] = bytes,
+        *,
+        times: float = 0,
+        done: bool = False,
+        decide: Any = well_behaved,
+    ) -> None:
+        self.folder, self.spoil, self.times, self.done, self._decide = folder_of(store), spoil, times, done, decide
+        self.worked: Counter[bytes] = Counter()
+        self.answers: dict[Path, bytes] = {}
 
     async def __call__(self, _: float) -> None:
         for requests in sorted(self.folder.glob("requests-*.jsonl")):
-            answers = self.folder / requests.name.replace("requests", "answers")
-            whole = answers.exists() and len(answers.read_bytes().splitlines()) == len(
-                requests.read_bytes().splitlines()
-            )
-            if whole or answers.with_suffix(".done").exists():
-                continue
-            run_batch(requests, answers, decide=self.decide)
-            self.worked.append(requests.name)
-            if self.cut:
-                answers.write_bytes(answers.read_bytes()[: self.cut.pop(0)])
-            return
+            path = self.folder / requests.name.replace("requests", "answers")
+            if path not in self.answers:
+                run_batch(requests, path, decide=self._counted)
+                self.answers[path] = path.read_bytes()
+            text = self.spoil(self.answers[path]) if self.times > 0 else self.answers[path]
+            path.unlink(missing_ok=True)
+            if text is not None:
+                path.write_bytes(text)
+            if self.done:
+                path.with_suffix(".done").touch()
+        self.times -= 1
+
+    def _counted(self, n: int, body: Any) -> Reply:
+        self.worked[orjson.dumps(body)] += 1
+        return self._decide(n, body)
 
 
-async def ask(
-    store: Store, worker: Any, *, limits: Limits | None = None, said: list[str] | None = None, **changes: Any
-) -> Verdicts:
-    judge = judge_config("http://127.0.0.1:9/v1", batch_provider="folder", **changes)
-    batching = Batching(poll=0.0, limits=limits or Limits(), sleep=worker, say=([] if said is None else said).append)
+async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **changes: Any) -> Verdicts:
+    say = ([] if said is None else said).append
+    batching = Batching(poll=0.0, limits=Limits(requests=LIMIT), sleep=worker, say=say)
     asking = Asking(batching=batching, max_missing=0.5)
-    return await judge_plan(PLAN, POOL, config=judge, store=store, environment={}, asking=asking)
+    folder = {"batch_provider": "folder"}
+    return await judged.ask(PLAN, POOL, NOWHERE, store, asking=asking, environment={}, **folder, **changes)
+
+
+async def ask_until_whole(store: Store, worker: Worker) -> Verdicts:
+    """The same command as often as it takes."""
+    for _ in range(9):
+        with contextlib.suppress(ShortRunError):
+            return await ask(store, worker, price=1, max_tries=3)
+    raise AssertionError("it comes to no end")
 
 
 @pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.makes_calls])
 async def test_a_plan_is_worked_off_from_a_folder_for_any_backend_without_a_key(store: Store, backend: str) -> None:
-    worker, said = Worker(Path(store.name).with_name("batches")), []
-    verdicts = await ask(store, worker, backend=backend, limits=Limits(requests=20), said=said)
-    np.testing.assert_array_equal(verdicts.answer, TRUTH)
-    assert len(worker.worked) == 3
+    worker, said = Worker(store), list[str]()
+    verdicts = await ask(store, worker, backend=backend, said=said)
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
+    assert len(worker.answers) == len(PLAN) / LIMIT
     assert str(worker.folder) in said[0]
 
 
-async def test_a_file_that_is_still_being_written_is_waited_for(store: Store) -> None:
-    worker = Worker(Path(store.name).with_name("batches"))
-    worker.cut = [0, 3000, 7000]
-    said: list[str] = []
-    verdicts = await ask(store, worker, said=said)
-    assert verdicts.answered.all()
-    assert len(worker.worked) == 4
-    assert sum("waiting" in line for line in said) >= 3
-
-
 async def test_what_a_batch_left_out_is_asked_again_in_another(store: Store) -> None:
-    worker = Worker(Path(store.name).with_name("batches"))
-    worker.cut = [3000]
-
-    async def done_short(seconds: float) -> None:
-        await worker(seconds)
-        if len(worker.worked) == 1:
-            (answers,) = worker.folder.glob("answers-*.jsonl")
-            answers.write_bytes(answers.read_bytes().rpartition(b"\n")[0] + b"\n")
-            answers.with_suffix(".done").touch()
-
-    verdicts = await ask(store, done_short)
-    assert verdicts.answered.all()
-    assert len(set(worker.worked)) == 2
+    worker = Worker(store, lambda text: b"".join(text.splitlines(keepends=True)[:5]), times=1, done=True)
+    assert (await ask(store, worker)).answered.all()
+    assert len(worker.answers) > len(PLAN) / LIMIT
 
 
 async def test_failed_lines_are_asked_again_though_their_file_would_be_the_same(store: Store) -> None:
-    tries: list[int] = []
+    def fails_once(_n: int, body: Any) -> Reply:
+        return Reply(status=500) if worker.worked[orjson.dumps(body)] == 1 else well_behaved(0, body)
 
-    def behave(n: int, body: Any) -> Reply:
-        tries.append(n)
-        return Reply(status=500) if len(tries) <= len(PLAN) else well_behaved(n, body)
-
-    worker = Worker(Path(store.name).with_name("batches"), decide=behave)
-    verdicts = await ask(store, worker)
-    assert verdicts.answered.all()
-    assert len(set(worker.worked)) == 2
+    worker = Worker(store, decide=fails_once)
+    assert (await ask(store, worker)).answered.all()
+    assert len(worker.answers) == 2 * len(PLAN) / LIMIT
 
 
-async def test_a_process_that_ends_goes_on_with_the_same_file(store: Store) -> None:
+async def test_a_process_that_ends_goes_on_with_the_same_files(store: Store) -> None:
     async def die(_: float) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         await ask(store, die)
-    worker = Worker(Path(store.name).with_name("batches"))
+    worker = Worker(store)
     assert (await ask(store, worker)).answered.all()
-    assert len(list(worker.folder.glob("requests-*"))) == 1
+    assert len(worker.answers) == len(PLAN) / LIMIT
 
 
 async def test_a_batch_whose_files_are_gone_is_said_to_be(store: Store) -> None:
     async def lose(_: float) -> None:
-        for path in Path(store.name).with_name("batches").iterdir():
+        for path in folder_of(store).iterdir():
             path.unlink()
 
-    with pytest.raises(JudgeError, match="is not there") as caught:
+    with pytest.raises(JudgeError, match=r"is not there.*\[batch-unknown\]"):
         await ask(store, lose)
-    assert caught.value.slug == "batch-unknown"
 
 
 async def test_a_folder_that_cannot_be_used_says_so(store: Store) -> None:
-    Path(store.name).with_name("batches").write_text("a file")
-    with pytest.raises(JudgeError) as caught:
+    folder_of(store).write_text("a file")
+    with pytest.raises(JudgeError, match="batch-folder"):
         await ask(store, None)
-    assert caught.value.slug == "batch-folder"
+
+
+ODD: dict[str, Callable[[bytes], bytes | None]] = {
+    "not there yet": lambda _: None,
+    **{name: odd["fetch"] for name, odd in {**HICCUPS, **QUIRKS}.items() if "fetch" in odd},
+}
+
+
+@pytest.mark.parametrize("done", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ODD)
+async def test_an_odd_folder_is_looked_at_again_and_nothing_worked_on_twice(
+    store: Store, name: str, done: bool
+) -> None:
+    worker = Worker(store, ODD[name], times=math.inf if name in QUIRKS else 3, done=done)
+    verdicts = await ask_until_whole(store, worker)
+    assert verdicts.answered.all()
+    assert set(worker.worked.values()) == {1}
+    assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 / 1e6)
+
+
+@pytest.mark.parametrize("name", sorted(set(ODD) - set(QUIRKS)))
+async def test_a_folder_that_is_done_and_not_whole_is_left_alone_with_all_noted(store: Store, name: str) -> None:
+    worker = Worker(store, ODD[name], times=math.inf, done=True)
+    with pytest.raises(ShortRunError, match="stay noted"):
+        await ask(store, worker, price=1, max_tries=3, outage=0.05)
+    worker.times = 0
+    assert (await ask_until_whole(store, worker)).answered.all()
+    assert set(worker.worked.values()) == {1}

@@ -16,19 +16,18 @@ import pytest
 import yaml
 
 from batch_server import BatchServer
-from commands import Youden, write_config
-from pools import make_pool
-from postgres import Cluster
-from wire_server import WireServer, completion, well_behaved
+from commands import Youden, everything_in, wire_judge, write_small_run
+from postgres import Cluster, cluster
+from toy_engine import run_batch
+from wire_server import WireServer, well_behaved
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.pool_reader import write_pool
 from youden.errors import YoudenError
 from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.pace import Pace
 from youden.judging.store.answers import open_store
 from youden.judging.store.claims import LEASE
 from youden.judging.store.team import SharedBudget, help_run, lead_run
-from youden.nouns import CallFacts
+from youden.nouns import CallFacts, Completion
 from youden.text.printable import shown, without_passwords
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -36,18 +35,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 @pytest.fixture
 def here(tmp_path: Path, server: WireServer) -> Path:
-    write_pool(make_pool(5, 8), tmp_path / "pool")
-    judge = {
-        "backend": "wire",
-        "model": "m",
-        "base_url": server.url,
-        "api_key_env": None,
-        "price": 100,
-        "max_tokens": 1,
-    }
-    write_config(
-        tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, max_cost=50, judge={**judge, "concurrency": 4}
-    )
+    judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
+    write_small_run(tmp_path, max_cost=50, judge=judge)
     return tmp_path
 
 
@@ -81,8 +70,7 @@ def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the
     assert (ended.code, server.n_requests) == (0, 110), ended.err
     folder = RunFolder(here / "runs/r")
     assert CallFacts.of(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
-    kept = [path.read_bytes() for path in here.rglob("*") if path.is_file()]
-    assert not any(Cluster.PASSWORD.encode() in content for content in kept)
+    assert Cluster.PASSWORD.encode() not in everything_in(here)
     assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)
     assert f"store: {shown(url)}" in (here / "runs/r/config.yaml").read_text()
 
@@ -130,16 +118,13 @@ def test_what_cannot_work_is_said_before_a_call(
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written(tmp_path: Path) -> None:
-    from test_store_contract import answer
-
-    from postgres import cluster
-
+def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written() -> None:
+    answer = Completion("YES", "stop", "m", 1, 1)
     with cluster() as own, open_store(own.new()) as store:
-        store.add("a", answer())
+        store.add("a", answer)
         store.flush()
         own.kill()
-        store.add("b", answer(), waits=False)
+        store.add("b", answer, waits=False)
         own.start()
         store.flush()
         assert set(store.answers(["a", "b"])) == {"a", "b"}
@@ -291,17 +276,8 @@ def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
     )
     while judging.poll() is None and not list(answers.glob("requests-*.jsonl")):
         time.sleep(0.05)
-    for requests in answers.glob("requests-*.jsonl"):
-        lines = [json.loads(line) for line in requests.read_text().splitlines()]
-        results = [
-            {
-                "custom_id": one["custom_id"],
-                "response": {"status_code": 200, "body": completion(well_behaved(0, one["body"]), model="m")},
-            }
-            for one in lines
-        ]
-        requests.with_name(requests.name.replace("requests", "answers")).write_text(
-            "".join(json.dumps(one) + "\n" for one in results)
-        )
+    (requests,) = answers.glob("requests-*.jsonl")
+    part = answers / "part"
+    run_batch(requests, part, decide=well_behaved)
+    part.rename(answers / requests.name.replace("requests", "answers"))
     assert judging.wait(300) == 0
-    assert len(lines) == 110

@@ -152,9 +152,8 @@ def test_credentials_of_a_url_reach_the_connection_and_nothing_that_is_shown_or_
 
 @pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": "  "}])
 def test_no_key_is_an_error_that_says_where_to_put_it(environment: dict[str, str]) -> None:
-    with pytest.raises(JudgeError, match="OPENAI_API_KEY") as caught:
+    with pytest.raises(JudgeError, match=r"OPENAI_API_KEY.*\[judge-no-key\]"):
         load_judge_config(API).connection(environment)
-    assert caught.value.slug == "judge-no-key"
     with pytest.raises(JudgeError, match="needs a key"):
         load_judge_config(API | {"api_key_env": None}).connection(environment)
 

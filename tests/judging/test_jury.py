@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import Youden, write_config
-from judged import ENVIRONMENT, dense_plan
+from judged import NOWHERE, ask, dense_plan, truth
 from pools import answer_with, make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
@@ -21,9 +21,8 @@ from youden.errors import BudgetError, ConfigError
 from youden.judging.asking.terms import Asking
 from youden.judging.backends.several import Jury
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import Store, open_store
 from youden.nouns import MISSING_REASONS
 
 POOL = make_pool(3, 4)
@@ -59,55 +58,46 @@ def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[flo
 
 
 async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_path: Path) -> None:
+    terms, yes = Asking(1.0), truth(PLAN)
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "always"))
         with open_store(tmp_path / "v.db") as store:
-            result = await judge_plan(
-                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0)
-            )
-            again = await judge_plan(
-                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0)
-            )
+            result = await ask(PLAN, POOL, config, store, asking=terms)
+            again = await ask(PLAN, POOL, config, store, asking=terms)
             alone = load_judge_config({"backend": "replay", "of": config.judges[2].public()})
-            always = await judge_plan(PLAN, POOL, config=alone, store=store)
-        truth = (PLAN.arm == 0).astype(float)
-        np.testing.assert_array_equal(result.answer, truth)
-        np.testing.assert_array_equal(again.answer, truth)
-        np.testing.assert_array_equal(always.answer, np.ones(N))
+            always = await ask(PLAN, POOL, alone, store)
         assert server.n_requests == 3 * N
-        with open_store(tmp_path / "mean.db") as store:
-            config = load_judge_config(jury(server.url, "a", "always", vote="mean"))
-            mean = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0))
-    np.testing.assert_array_equal(mean.answer, np.where(truth == 1, 1, 0.5))
+        config = load_judge_config(jury(server.url, "a", "always", vote="mean"))
+        mean = await ask(PLAN, POOL, config, tmp_path / "mean.db", asking=terms)
+    np.testing.assert_array_equal(result.answer, yes)
+    np.testing.assert_array_equal(again.answer, yes)
+    np.testing.assert_array_equal(always.answer, np.ones(N))
+    np.testing.assert_array_equal(mean.answer, np.where(yes == 1, 1, 0.5))
     assert result.judge["vote"] == "majority"
     assert [judge["model"] for judge in result.judge["judges"]] == ["a", "b", "always"]
-    assert result.total_usd == pytest.approx(3 * N * 101 / 1e6)
-    assert again.total_usd == 0
+    assert (result.total_usd, again.total_usd) == (pytest.approx(3 * N * 101 / 1e6), 0)
     assert result.models == ("a", "b", "always")
 
 
-async def test_an_undecided_vote_is_missing_for_the_first_reason(tmp_path: Path) -> None:
+async def test_an_undecided_vote_is_missing_for_the_first_reason(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "always", "mute"))
-        with open_store(tmp_path / "v.db") as store:
-            result = await judge_plan(
-                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0, max_missing=1.0)
-            )
+        result = await ask(PLAN, POOL, config, store, asking=Asking(1.0, max_missing=1.0))
     independent = PLAN.arm == 1
     assert set(result.missing[independent]) == {MISSING_REASONS.index("unparsed")}
     assert result.answered[~independent].all()
 
 
-async def test_one_cap_holds_for_all_judges_together(tmp_path: Path) -> None:
+async def test_one_cap_holds_for_all_judges_together(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "c"))
-        with open_store(tmp_path / "v.db") as store, pytest.raises(BudgetError):
-            await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(0.011))
+        with pytest.raises(BudgetError):
+            await ask(PLAN, POOL, config, store, asking=Asking(0.011))
     assert server.n_requests * 101 / 1e6 <= 0.011
 
 
 def test_a_jury_costs_what_its_judges_cost_together() -> None:
-    config = load_judge_config(jury("http://127.0.0.1:9/v1", "a", "b", "c"))
+    config = load_judge_config(jury(NOWHERE, "a", "b", "c"))
     one, all_of_them = estimate(PLAN, POOL, config.judges[0]), estimate(PLAN, POOL, config)
     assert all_of_them.calls == 3 * one.calls
     assert all_of_them.usd == pytest.approx(3 * one.usd)

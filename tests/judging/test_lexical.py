@@ -1,3 +1,5 @@
+"""The judge of words: its answers are those of the slow definition, and what it cannot judge or see is said."""
+
 from __future__ import annotations
 
 import itertools
@@ -12,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from youden.errors import JudgeError, PlanError, YoudenError
+from judged import plan_of
+from youden.errors import JudgeError, PlanError
 from youden.judging.backends.lexical import Lexical, sample_pairs
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, PlanJudge, Pool, Split, Trials, Verdicts
+from youden.nouns import PAIRED, Agent, Item, Plan, PlanJudge, Pool, Verdicts
 from youden.text.words import words
 
 SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
@@ -24,32 +27,6 @@ SAMSUM_VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_exam
 def pool_of(texts: list[list[str | None]], prompts: list[str] | None = None) -> Pool:
     items = [Item(f"i{j}", prompts[j] if prompts else None) for j in range(len(texts[0]))]
     return Pool(tuple(Agent(f"a{i}") for i in range(len(texts))), tuple(items), np.array(texts, dtype=object))
-
-
-def plan_of(pool: Pool, trials: list[tuple[int, int, int, int]]) -> Plan:
-    """trials: (item, first, second, other item), the other item −1 in the paired arm."""
-    item, first, second, other = np.array(trials, dtype=np.int32).reshape(-1, 4).T.copy()
-    return Plan(
-        trials=Trials(
-            item=item,
-            first=first,
-            second=second,
-            arm=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
-            other_item=other,
-            replicate=np.zeros_like(item),
-            slot=np.full_like(item, -1),
-        ),
-        n_agents=pool.n_agents,
-        n_items=pool.n_items,
-        split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, 0),
-        design="by hand",
-        options={},
-        independent="twin",
-        seed=0,
-        pool_digest=pool.digest,
-        agent_ids=tuple(agent.id for agent in pool.agents),
-        item_ids=tuple(each.id for each in pool.items),
-    )
 
 
 def all_trials(K: int, J: int) -> list[tuple[int, int, int, int]]:
@@ -119,7 +96,7 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
     return answers, hards
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     texts = small_texts(seed)
     texts[1] = [
@@ -263,55 +240,34 @@ def test_an_empty_plan_has_no_verdicts() -> None:
     assert len(Lexical().answer_many(pool, plan_of(pool, []))) == 0
 
 
-def few_items() -> tuple[Pool, Plan]:
-    pool = pool_of([[*row[:7], None] for row in small_texts(0)])
-    return pool, plan_of(pool, [(0, 0, 1, -1)])
-
-
-def empty_texts() -> tuple[Pool, Plan]:
-    pool = pool_of([[""] * 10] * 2)
-    return pool, plan_of(pool, [(0, 0, 1, -1)])
-
-
-def one_template() -> tuple[Pool, Plan]:
-    pool = pool_of([["the same words everywhere"] * 10] * 2)
-    return pool, plan_of(pool, [(0, 0, 1, -1)])
-
-
-def one_response_an_item() -> tuple[Pool, Plan]:
-    pool = pool_of(small_texts(0, K=1))
-    return pool, plan_of(pool, [(0, 0, 0, 1)])
-
-
-def missing_text() -> tuple[Pool, Plan]:
-    texts = small_texts(0)
-    texts[1][4] = None
-    pool = pool_of(texts)
-    return pool, plan_of(pool, [(0, 0, 1, -1), (2, 0, 1, 4)])
-
-
-def other_pool() -> tuple[Pool, Plan]:
-    return pool_of(small_texts(0)), plan_of(pool_of(small_texts(0, K=4)), [(0, 0, 1, -1)])
+PAIR = (0, 0, 1, -1)
 
 
 @pytest.mark.parametrize(
-    ("case", "kind", "slug", "says"),
+    ("texts", "trial", "slug", "says"),
     [
-        (few_items, JudgeError, "lexical-few-items", "there are 7"),
-        (empty_texts, JudgeError, "lexical-nothing-shared", "0 of them"),
-        (one_template, JudgeError, "lexical-nothing-shared", "0 of them"),
-        (one_response_an_item, JudgeError, "lexical-nothing-shared", "0 pairs"),
-        (missing_text, PlanError, "plan-missing-text", "trial 1, agent 'a1' on item 'i4'"),
-        (other_pool, PlanError, "plan-other-pool", "4 agents × 10 items against 3 × 10"),
+        ([[*row[:7], None] for row in small_texts(0)], PAIR, "lexical-few-items", "there are 7"),
+        ([[""] * 10] * 2, PAIR, "lexical-nothing-shared", "0 of them"),
+        ([["the same words everywhere"] * 10] * 2, PAIR, "lexical-nothing-shared", "0 of them"),
+        (small_texts(0, K=1), (0, 0, 0, 1), "lexical-nothing-shared", "0 pairs"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(case: object, kind: type[YoudenError], slug: str, says: str) -> None:
-    assert callable(case)
-    pool, plan = case()
-    with pytest.raises(kind) as caught:
-        Lexical().answer_many(pool, plan)
-    assert caught.value.slug == slug
-    assert says in caught.value.message
+def test_what_cannot_be_judged_is_refused(
+    texts: list[list[str | None]], trial: tuple[int, int, int, int], slug: str, says: str
+) -> None:
+    pool = pool_of(texts)
+    with pytest.raises(JudgeError, match=rf"{says}.*\[{slug}\]"):
+        Lexical().answer_many(pool, plan_of(pool, [trial]))
+
+
+def test_a_plan_that_does_not_go_with_its_pool_is_refused() -> None:
+    texts = small_texts(0)
+    texts[1][4] = None
+    pool = pool_of(texts)
+    with pytest.raises(PlanError, match=r"trial 1, agent 'a1' on item 'i4'.*\[plan-missing-text\]"):
+        Lexical().answer_many(pool, plan_of(pool, [PAIR, (2, 0, 1, 4)]))
+    with pytest.raises(PlanError, match=r"4 agents × 10 items against 3 × 10.*\[plan-other-pool\]"):
+        Lexical().answer_many(pool, plan_of(pool_of(small_texts(0, K=4)), [PAIR]))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.booleans(), st.integers(1, 80))

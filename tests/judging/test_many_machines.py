@@ -19,10 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from commands import Youden, write_config
-from pools import make_pool
+from commands import Youden, write_config, write_small_run
 from toy_engine import decide
-from youden.data.pools.pool_reader import write_pool
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
 
@@ -35,12 +33,9 @@ def section(name: str, language: str) -> str:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    write_pool(make_pool(5, 8), tmp_path / "pool")
     judge = yaml.safe_load(section("The judge's config", "yaml"))
-    for decision in ("text", "logprobs"):
-        name = "judged" if decision == "text" else "odds"
-        asked = judge if decision == "text" else judge | {"decision": decision}
-        write_config(tmp_path / f"{name}.yaml", pool="pool", calls=110, n_independent=20, judge=asked)
+    write_small_run(tmp_path, "judged", judge=judge)
+    write_small_run(tmp_path, "odds", judge=judge | {"decision": "logprobs"})
     return tmp_path
 
 

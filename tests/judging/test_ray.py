@@ -107,17 +107,15 @@ def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -
 
 @on_a_cluster
 def test_a_file_is_no_store_for_several_nodes(cluster: Any) -> None:
-    with pytest.raises(ConfigError, match=r"has 2 nodes.*--store postgresql://") as caught:
+    with pytest.raises(ConfigError, match=r"has 2 nodes.*--store postgresql://.*\[ray-sqlite\]"):
         on_ray(die, Placing(one_machine=True))
-    assert caught.value.slug == "ray-sqlite"
 
 
 @on_a_cluster
 def test_nodes_have_to_have_the_same_version(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.engines.ray.__version__", "99.0")
-    with pytest.raises(ConfigError, match=r"started by 99\.0\. Install the same") as caught:
+    with pytest.raises(ConfigError, match=r"started by 99\.0\. Install the same.*\[ray-package\]"):
         on_ray(die, Placing())
-    assert caught.value.slug == "ray-package"
 
 
 @on_a_cluster
@@ -168,17 +166,15 @@ def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> N
 
 def test_a_cluster_that_is_not_there_and_a_library_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'youden\[ray\]'") as caught:
+    with pytest.raises(ConfigError, match=r"pip install 'youden\[ray\]'.*\[ray-extra\]"):
         on_ray(die, Placing())
-    assert caught.value.slug == "ray-extra"
 
 
 @on_a_cluster
 def test_a_cluster_that_does_not_answer(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
-    with pytest.raises(ConfigError, match=r"no way to the Ray cluster at 127\.0\.0\.1:9") as caught:
+    with pytest.raises(ConfigError, match=r"no way to the Ray cluster at 127\.0\.0\.1:9.*\[ray-away\]"):
         on_ray(die, Placing())
-    assert caught.value.slug == "ray-away"
 
 
 @pytest.mark.parametrize("also", [["--mode", "batch"], ["--log", "x.jsonl"]])

@@ -150,12 +150,13 @@ def test_more_choices_than_one_are_left_alone() -> None:
 
 @pytest.mark.parametrize("value", [["m"], {"m": 1}, 5, True, 1e9])
 def test_a_description_of_another_type_is_left_out(value: object) -> None:
-    assert checked(reply(("model",), value), seconds=0.5) == replace(WHOLE, model="")
-    assert checked(reply(("system_fingerprint",), value), seconds=0.5) == replace(WHOLE, fingerprint=None)
-    assert checked(reply(("choices", 0, "finish_reason"), value), seconds=0.5) == replace(
-        WHOLE, finish_reason="unknown"
-    )
-    assert checked(reply(("choices", 0, "message", "refusal"), value), seconds=0.5) == WHOLE
+    for path, without in (
+        (("model",), {"model": ""}),
+        (("system_fingerprint",), {"fingerprint": None}),
+        (("choices", 0, "finish_reason"), {"finish_reason": "unknown"}),
+        (("choices", 0, "message", "refusal"), {}),
+    ):
+        assert checked(reply(path, value), seconds=0.5) == replace(WHOLE, **without)
 
 
 def test_names_are_bounded_and_half_surrogates_leave() -> None:
@@ -169,29 +170,17 @@ def test_a_refusal_is_kept_wherever_it_stands() -> None:
     assert checked(reply(own, {"refusal": "no"}), seconds=0).refusal == "no"
 
 
-@pytest.mark.parametrize("value", [5, ["YES"], {"text": "YES"}, True])
-def test_a_content_that_is_no_text_is_no_answer(value: object) -> None:
-    fails(reply(("choices", 0, "message", "content"), value), "the content is of type")
-
-
-def test_a_reply_without_its_parts_is_no_answer() -> None:
-    fails([], "the reply is of type list")
-    fails(None, "the reply is not there")
-    fails(reply(("choices",), []), "choices is an empty list")
-    fails(reply(("choices",), None), "choices is not there")
-    fails(reply(("choices",), {"0": 1}), "choices is of type dict")
-    fails(reply(("choices", 0), "YES"), r"choices\[0\] is of type str")
-    fails(reply(("choices", 0, "message"), None), "the message is not there")
-
-
-@pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", None, True, [], 10**400])
-def test_odds_that_cannot_be_are_no_answer(value: object) -> None:
-    fails(reply(LOGPROB, value), "a log-probability is")
-
-
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
+        ((), [], "the reply is of type list"),
+        ((), None, "the reply is not there"),
+        (("choices",), [], "choices is an empty list"),
+        (("choices",), None, "choices is not there"),
+        (("choices",), {"0": 1}, "choices is of type dict"),
+        (("choices", 0), "YES", r"choices\[0\] is of type str"),
+        (("choices", 0, "message"), None, "the message is not there"),
+        *((FIELDS[4], value, "the content is of type") for value in (5, ["YES"], {"text": "YES"}, True)),
         (FIELDS[8], "none", "logprobs is of type str"),
         (FIELDS[9], "none", "the content of logprobs is of type str"),
         (FIELDS[10], 5, "a token of logprobs is of type int"),
@@ -201,17 +190,25 @@ def test_odds_that_cannot_be_are_no_answer(value: object) -> None:
         (FIELDS[14], 5, "an alternative is no token with its log-probability"),
     ],
 )
-def test_odds_of_another_shape_are_no_answer(path: tuple[str | int, ...], value: object, words: str) -> None:
-    fails(reply(path, value), words)
+def test_a_reply_without_its_parts_is_no_answer(path: tuple[str | int, ...], value: object, words: str) -> None:
+    fails(reply(path, value) if path else value, words)
+
+
+@pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", None, True, [], 10**400])
+def test_odds_that_cannot_be_are_no_answer(value: object) -> None:
+    fails(reply(LOGPROB, value), "a log-probability is")
 
 
 def test_odds_that_are_only_written_oddly_are_read() -> None:
-    assert checked(reply(LOGPROB, 1e-7), seconds=0).top_logprobs == (("YES", 0.0),)
-    assert checked(reply(LOGPROB, -math.inf), seconds=0).top_logprobs == ()
-    assert checked(reply(LOGPROB, -9999), seconds=0).top_logprobs == (("YES", -9999.0),)
-    assert checked(reply(FIELDS[12], None), seconds=0).top_logprobs == ()
-    assert checked(reply(FIELDS[9], None), seconds=0).top_logprobs == ()
-    assert checked(reply(FIELDS[9], []), seconds=0).top_logprobs == ()
+    for path, value, odds in (
+        (LOGPROB, 1e-7, (("YES", 0.0),)),
+        (LOGPROB, -9999, (("YES", -9999.0),)),
+        (LOGPROB, -math.inf, ()),
+        (FIELDS[12], None, ()),
+        (FIELDS[9], None, ()),
+        (FIELDS[9], [], ()),
+    ):
+        assert checked(reply(path, value), seconds=0).top_logprobs == odds
 
 
 def test_stored_odds_of_another_shape_are_no_answer() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import judged
 from batch_server import BatchServer
-from judged import ENVIRONMENT, dense_plan, judge_config
+from judged import ENVIRONMENT, NOWHERE, dense_plan, judge_config
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, well_behaved
@@ -18,7 +19,6 @@ from youden.judging.backends import several as in_turn
 from youden.judging.backends.several import InTurn
 from youden.judging.call.failures import CallError
 from youden.judging.doctor import diagnose
-from youden.judging.engine import judge_plan
 from youden.judging.question.questions import keys
 from youden.judging.store.answers import Store
 from youden.nouns import Completion, Message, Request, Verdicts
@@ -30,9 +30,8 @@ RESET = CallError("reset", kind="retry")
 REFUSED = CallError("refused", kind="retry", free=True)
 
 
-async def ask(store: Store, *servers: WireServer, asking: Asking | None = None, **changes: Any) -> Verdicts:
-    config = judge_config([server.url for server in servers], **changes)
-    return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=asking)
+async def ask(store: Store, *servers: WireServer, **changes: Any) -> Verdicts:
+    return await judged.ask(PLAN, POOL, [server.url for server in servers], store, **changes)
 
 
 @pytest.mark.parametrize("backend", ["wire", pytest.param("openai", marks=pytest.mark.slow)])
@@ -100,9 +99,10 @@ async def test_a_server_that_turns_every_call_down_is_left_out_and_named(
 
 async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Store) -> None:
     async with WireServer(lambda *_: Reply(status=404)) as one, WireServer(lambda *_: Reply(status=404)) as two:
-        with pytest.raises(JudgeError, match=f"said: http://127.0.0.1:({one.port}|{two.port})/v1: HTTP 404") as caught:
+        with pytest.raises(
+            JudgeError, match=rf"said: http://127.0.0.1:({one.port}|{two.port})/v1: HTTP 404.*\[judge-model\]"
+        ):
             await ask(store, one, two)
-    assert caught.value.slug == "judge-model"
 
 
 async def test_where_all_are_away_the_run_waits_as_for_one_server(store: Store) -> None:
@@ -119,9 +119,8 @@ async def test_where_all_are_away_the_run_waits_as_for_one_server(store: Store) 
         verdicts = await ask(store, one, two, max_tries=2)
         assert verdicts.answered.all()
         one.behave = two.behave = lambda *_: Reply(status=503)
-        with pytest.raises(JudgeError) as caught:
+        with pytest.raises(JudgeError, match="judge-unreachable"):
             await ask(store, two, one)
-    assert caught.value.slug == "judge-unreachable"
 
 
 @pytest.mark.slow
@@ -130,36 +129,30 @@ async def test_texts_that_break_every_server_are_their_trials_failures(store: St
         poison = "item 3" in str(body) and "agent 2" in str(body)
         return Reply(fault="reset") if poison else well_behaved(n, body)
 
+    terms: dict[str, Any] = {"asking": Asking(max_missing=0.5), "max_tries": 3, "concurrency": 2}
     async with WireServer(behave) as one, WireServer(behave) as two:
-        verdicts = await asyncio.wait_for(
-            ask(store, one, two, asking=Asking(max_missing=0.5), max_tries=3, concurrency=2), 300
-        )
+        verdicts = await asyncio.wait_for(ask(store, one, two, **terms), 300)
     assert 0 < int((~verdicts.answered).sum()) < len(PLAN) / 3
 
 
 async def test_a_batch_is_not_sent_to_several_servers(store: Store) -> None:
-    config = judge_config(["http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"], backend="openai")
     async with BatchServer() as server:
-        with pytest.raises(ConfigError, match="a batch is fetched where it was sent") as caught:
-            await judge_plan(
-                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(batching=Batching())
-            )
-    assert caught.value.slug == "judge-servers"
+        urls = [server.url, "http://127.0.0.1:10/v1"]
+        with pytest.raises(ConfigError, match=r"a batch is fetched where it was sent.*\[judge-servers\]"):
+            await judged.ask(PLAN, POOL, urls, store, backend="openai", asking=Asking(batching=Batching()))
     assert not server.bodies
 
 
 def test_the_doctor_looks_at_each_server(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
-    found = diagnose(judge_config([server.url, "http://127.0.0.1:9/v1"]), environment=ENVIRONMENT)
-    assert [one.judge for one in found] == [f"m at {server.url}", "m at http://127.0.0.1:9/v1"]
-    assert [one.usable for one in found] == [True, False]
+    found = diagnose(judge_config([server.url, NOWHERE]), environment=ENVIRONMENT)
+    assert [(one.judge, one.usable) for one in found] == [(f"m at {server.url}", True), (f"m at {NOWHERE}", False)]
 
 
 @pytest.mark.parametrize("url", [[], ["http://a/v1", "http://a/v1/"], ["http://a/v1", "b"], [1], 5, [["http://a"]]])
 def test_a_list_that_cannot_be_is_refused(url: Any) -> None:
-    with pytest.raises(ConfigError, match="'base_url'") as caught:
+    with pytest.raises(ConfigError, match=r"'base_url'.*\[judge-config\]"):
         judge_config(url)
-    assert caught.value.slug == "judge-config"
 
 
 def test_no_password_of_any_server_is_shown() -> None:

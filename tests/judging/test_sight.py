@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from commands import Youden, write_config, write_pool
-from judged import KEY
+from commands import Youden, everything_in, wire_judge, write_config, write_pool
+from judged import KEY, NOWHERE
 from postgres import Cluster
 from scripted import Clock
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
@@ -114,10 +114,6 @@ def quoting(n: int, body: Any) -> Reply:
     return Reply(status=503, error={"message": said}) if n % 10 == 7 else Reply("YES")
 
 
-def everything_written(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
 @pytest.mark.parametrize("way", ["key", pytest.param("url", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", ["openai", pytest.param("wire", marks=pytest.mark.slow)])
 def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_output(
@@ -131,7 +127,7 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
 ) -> None:
     with in_a_thread(quoting) as server:
         caplog.set_level(logging.DEBUG)
-        judge: dict[str, Any] = {"backend": backend, "model": "m", "price": 1, "backoff": 0.001, "base_url": server.url}
+        judge = wire_judge(server.url, backend=backend, price=1, api_key_env="OPENAI_API_KEY")
         if way == "key":
             monkeypatch.setenv("OPENAI_API_KEY", KEY)
         else:
@@ -147,16 +143,13 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
         assert (stopped.code, "judge-key" in stopped.err) == (2, True)
         sent = server.headers[0]["Authorization"]
         assert sent == f"Bearer {KEY}" if way == "key" else sent.startswith("Basic ")
-        said = "".join((ended.out, ended.err, stopped.out, stopped.err, caplog.text)).encode() + everything_written(
-            tmp_path / "out"
-        )
+        written = everything_in(tmp_path / "out")
+        said = "".join((ended.out, ended.err, stopped.out, stopped.err, caplog.text)).encode() + written
         for secret in (KEY, sent.partition(" ")[2], WORD, "p%C3%A4ssword-planted"):
             assert secret.encode() not in said or (secret == WORD and way == "key"), secret
-        events = [
-            json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        ]
-        assert {event["event"] for event in events} == {"start", "call", "failure", "stop"}
-        assert b"***" in everything_written(tmp_path / "out")
+        lines = (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        assert {json.loads(line)["event"] for line in lines} == {"start", "call", "failure", "stop"}
+        assert b"***" in written
 
 
 def _echo(field: str, secret: str, body: Body) -> Sent:
@@ -190,19 +183,8 @@ def _echo(field: str, secret: str, body: Body) -> Sent:
 
 
 ECHOES = (
-    "content",
-    "refusal",
-    "long model",
-    "json",
-    "url",
-    "base64",
-    "finish_reason",
-    "token",
-    "model",
-    "system_fingerprint",
-    "header",
-    "error",
-    "inside",
+    *("content", "refusal", "long model", "json", "url", "base64", "finish_reason", "token", "model"),
+    *("system_fingerprint", "header", "error", "inside"),
 )
 
 
@@ -240,7 +222,7 @@ def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
     for number, secret in enumerate(SECRETS[1:]):
         monkeypatch.setenv(f"SOME_{number}_TOKEN", secret)
     with running(UnrulyServer(quoting_all)) as server:
-        judge = {"backend": backend, "model": "m", "price": 1, "backoff": 0.001, "base_url": server.url, "max_tries": 1}
+        judge = wire_judge(server.url, backend=backend, price=1, api_key_env="OPENAI_API_KEY", max_tries=1)
         write_pool(tmp_path / "mine.csv", n_agents=4, n_items=12)
         write_config(tmp_path / "mine.yaml", pool="mine.csv", judge=judge, max_cost=1.0, max_missing=0.5)
         words = ("--store", url, "--log", "log.jsonl", "--out", "out")
@@ -254,7 +236,7 @@ def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
     with psycopg.connect(url) as connection:
         stored = [connection.execute(f"SELECT * FROM youden.{name}").fetchall() for name in ("answers", "failures")]
     texts = [*(one.out + one.err for one in ended), _tables(tmp_path), str(stored)]
-    said = "".join(texts).encode() + everything_written(tmp_path)
+    said = "".join(texts).encode() + everything_in(tmp_path)
     assert b"***" in said
     for secret in secrets:
         for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""), repr(secret)[1:-1]):
@@ -288,8 +270,7 @@ def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
     write_pool(tmp_path / "mine.csv", n_agents=4, n_items=8)
     for number, secret in enumerate((*SECRETS, WORD)):
         said = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
-        judge = {"backend": "wire", "model": "m", "price": 0, "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}
-        judge |= {"backoff": 0.001, "max_tries": 1, "outage": 0}
+        judge = wire_judge(NOWHERE, max_tries=1, outage=0)
         address = f"http://me:{said['url']}@127.0.0.1:9/v1"
         place = f"postgresql://me:{said['url']}@127.0.0.1:9/d"
         for name, changes in (
@@ -307,7 +288,7 @@ def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
         assert ended.code in (1, 2), ended.err
         for config in ("judge.yaml", "store.yaml"):
             (tmp_path / config).unlink()  # where somebody wrote it
-        found = (ended.out + ended.err + caplog.text).encode() + everything_written(tmp_path)
+        found = (ended.out + ended.err + caplog.text).encode() + everything_in(tmp_path)
         for form in (secret, said["url"], json.dumps(secret)[1:-1], repr(secret)[1:-1]):
             assert form.encode() not in found, (form, ended.err)
         assert "Traceback" not in ended.err

@@ -12,17 +12,12 @@ from itertools import repeat
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from youden.errors import ConfigError, JudgeError, YoudenError
-from youden.judging.call.reply import LONGEST_NAME, MOST_TOKENS
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
 from youden.nouns import Completion
 
 ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
-texts = st.text(st.characters(exclude_categories=["Cs"]))
-names = st.text(st.characters(exclude_categories=["Cs"]), max_size=LONGEST_NAME)
 
 
 def slug_of(path: Path, **options: bool) -> str:
@@ -30,24 +25,6 @@ def slug_of(path: Path, **options: bool) -> str:
         open_store(path, **options)
     assert str(path) in caught.value.message
     return caught.value.slug
-
-
-@settings(max_examples=4, deadline=None)
-@given(st.lists(st.tuples(texts, names, st.none() | texts, st.integers(0, MOST_TOKENS)), min_size=1, max_size=8))
-def test_answers_come_back_as_they_went_in(
-    tmp_path_factory: pytest.TempPathFactory, said: list[tuple[str, str, str | None, int]]
-) -> None:
-    path = tmp_path_factory.mktemp("store") / "v.db"
-    answers = {
-        str(n): Completion(text, "stop", model, tokens, 1, 0.1, None, refusal, (("a", -1.5),))
-        for n, (text, model, refusal, tokens) in enumerate(said)
-    }
-    with open_store(path) as store:
-        for key, one in answers.items():
-            store.add(key, one)
-        assert store.answers([*answers, "other"]) == answers
-    with open_store(path) as store:
-        assert store.answers([*answers]) == answers
 
 
 def test_a_url_and_a_path_open_the_same_file(tmp_path: Path) -> None:
@@ -90,9 +67,8 @@ def test_a_damaged_store_is_named_as_such(tmp_path: Path) -> None:
             store.add(f"k{n}", ANSWER)
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
-    with pytest.raises(JudgeError, match="youden salvage") as caught, open_store(path) as store:
+    with pytest.raises(JudgeError, match=r"youden salvage.*\[store-corrupt\]"), open_store(path) as store:
         store.answers([f"k{n}" for n in range(2000)])
-    assert caught.value.slug == "store-corrupt"
 
 
 def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
@@ -125,9 +101,8 @@ def test_a_store_opened_for_reading_reads_and_refuses_to_write(tmp_path: Path, m
         monkeypatch.setattr(os, "access", lambda *_, access=access: access)
         with open_store(path, read_only=True) as store:
             assert store.answers(["k"]) == {"k": ANSWER}
-            with pytest.raises(JudgeError) as caught:
+            with pytest.raises(JudgeError, match="store-read-only"):
                 store.remember_judge({})
-            assert caught.value.slug == "store-read-only"
 
 
 def test_a_place_that_cannot_hold_a_file_is_refused(tmp_path: Path) -> None:
@@ -141,9 +116,8 @@ def test_a_full_disk_stops_the_run_and_keeps_what_was_written(tmp_path: Path) ->
     path = tmp_path / "v.db"
     store = open_store(path)
     store.place._connection.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(JudgeError) as caught:
+    with pytest.raises(JudgeError, match="store-full"):
         deque(map(store.add, (f"k{n}" for n in range(2000)), repeat(ANSWER)), maxlen=0)
-    assert caught.value.slug == "store-full"
     with pytest.raises(JudgeError):
         store.close()
     with open_store(path) as store:

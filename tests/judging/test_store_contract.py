@@ -24,10 +24,17 @@ from youden.judging.store.team import SharedBudget, Team, help_run, lead_run
 from youden.nouns import Completion
 
 KEYS = ["a", "b", "c"]
+NEVER = 1000.0
+"""Seconds between beats of a leader that does not beat between two lines of a test."""
 
 
 def answer(text: str = "YES") -> Completion:
     return Completion(text, "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("\0NO\ud7ff😀", -2.5)))
+
+
+def schema_of(place: str) -> str:
+    """What stands before the names of tables."""
+    return "youden." if "://" in place else ""
 
 
 @pytest.fixture
@@ -36,14 +43,15 @@ def later(place: str) -> Callable[[float], None]:
 
     def pass_by(seconds: float) -> None:
         with open_store(place) as store:
-            schema = "youden." if "://" in place else ""
-            store.place._connection.execute(f"UPDATE {schema}members SET expires = expires - {seconds}")
+            store.place._connection.execute(f"UPDATE {schema_of(place)}members SET expires = expires - {seconds}")
 
     return pass_by
 
 
 def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
     failure = Failure("retry", 500, "broke \ufffd ?")
+    with pytest.raises(ConfigError, match="store-missing"):
+        open_store(place, read_only=True)
     with open_store(place) as store:
         store.add("a", answer())
         store.add("b", Failure("retry", 500, "broke \0 \ud800"))
@@ -66,11 +74,6 @@ def test_a_connection_string_is_no_file(said: str, tmp_path: Path, monkeypatch: 
         open_store(said)
     assert "s3cret" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_read_only_cannot_be_written_and_what_is_not_there_not_read(place: str) -> None:
-    with pytest.raises(ConfigError, match="store-missing"):
-        open_store(place, read_only=True)
 
 
 def test_the_first_answer_stands_unless_it_was_asked_again(place: str) -> None:
@@ -106,15 +109,21 @@ def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
     assert seen[0].keys() == set(keys)
 
 
-def test_payments_add_up_over_stores_and_passes(place: str) -> None:
+def test_payments_are_written_with_their_answers_and_add_up_over_stores_and_passes(place: str) -> None:
+    keys = [f"k{n}" for n in range(MOST_UNWRITTEN)]
     with open_store(place) as one, open_store(place) as two:
-        one.pay("p", "a", Payment(1.0, 5, 1, 0.5))
-        two.pay("p", "a", Payment(2.0))
-        two.pay("q", "a", Payment(float("nan")))
-        one.flush()
-        two.flush()
-        assert one.paid("p") == {"a": Payment(3.0, 5, 1, 0.5)}
-        assert str(one.paid("q")["a"].usd) == "nan"
+        for key in keys:
+            one.pay("p", key, Payment(0.5))
+            one.pay("p", key, Payment(1.0, 99, 1, 0.5))
+            one.add(key, answer())
+            answered, paid = two.answers(keys), two.paid("p")
+            assert all(paid[kept] == Payment(1.5, 99, 1, 0.5) for kept in answered)
+        assert set(answered) == set(keys)
+        two.pay("p", "k0", Payment(2.0))
+        two.pay("q", "k0", Payment(float("nan")))
+    with open_store(place) as store:
+        assert store.paid("p")["k0"] == Payment(3.5, 99, 1, 0.5)
+        assert str(store.paid("q")["k0"].usd) == "nan"
 
 
 def test_judges_and_names_they_were_served_under_are_remembered_once(place: str) -> None:
@@ -158,8 +167,7 @@ def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set
         first, second = (Claims(store.place, now=clock) for store in (one, two))
         first.take(KEYS)
         assert second.take(KEYS) == set()
-        schema = "youden." if "://" in place else ""
-        two.place._connection.execute(f"UPDATE {schema}claims SET expires = expires - {3600 * hours}")
+        two.place._connection.execute(f"UPDATE {schema_of(place)}claims SET expires = expires - {3600 * hours}")
         passes(clock, LEASE * 0.9, renewing=second)
         assert second.take(KEYS) == set()
         assert first.doubtful
@@ -231,7 +239,7 @@ def test_whoever_follows_sees_every_row_once_whatever_order_transactions_end_in(
 def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -> None:
     with (
         open_store(place) as opened,
-        Team(opened, "r", leads=True, beat=1000) as leader,  # it does not beat between two lines below
+        Team(opened, "r", leads=True, beat=NEVER) as leader,
         help_run(place, run="r") as worker,
     ):
         worker.answered = 7
@@ -252,7 +260,7 @@ def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -
 def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
     place: str, later: Callable[[float], None]
 ) -> None:
-    with lead_run(place, run="r") as one:
+    with open_store(place) as opened, Team(opened, "r", leads=True, beat=NEVER) as one:
         mine = SharedBudget(10.0, one)
         asyncio.run(mine.reserve(1.0))
         mine.settle(1.0, 0.75)
@@ -278,24 +286,19 @@ def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
         leader.asks = False
         leader.sync()
         with help_run(place, run="r") as one, help_run(place, run="r") as two:
-            for member in (one, two, leader):
+            for member, n_asking in ((one, 1), (two, 1), (leader, 2)):
+                one.sync()
                 member.sync()
-            assert [(member.others.n, member.others.n_asking) for member in (one, two, leader)] == [
-                (2, 1),
-                (2, 1),
-                (2, 2),
-            ]
+                assert (member.others.n, member.others.n_asking) == (2, n_asking)
 
 
 def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
     """Adding never waits: while one writer stands in the way, answers are taken and found."""
     with open_store(place) as one, open_store(place) as two:
         block = two.place._connection
+        block.execute("BEGIN" if "://" in place else "BEGIN IMMEDIATE")
         if "://" in place:
-            block.execute("BEGIN")
             block.execute("LOCK TABLE youden.answers IN ACCESS EXCLUSIVE MODE")
-        else:
-            block.execute("BEGIN IMMEDIATE")
         one.add("a", answer(), waits=False)
         writing = threading.Thread(target=one.flush)
         writing.start()

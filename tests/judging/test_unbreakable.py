@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from budgets import Spent, drawn, spend
-from commands import write_config
+from commands import wire_judge, write_config
 from fuzzing import ASKED_BY, PLAN, Course, check_course, check_whole, judged, undisturbed
 from stops import AT_RISK, IN_FLIGHT, PATIENT, Bench, Size, bench, disturbed, outage, sleep, stopped
 from twists import Twist, twists
@@ -228,7 +228,7 @@ async def test_other_commands_that_are_stopped_lose_nothing_either(
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.5))
         if command in ("calibrate", "generate"):
             server.script = either
-        judge = {"backend": "wire", "model": "b", "base_url": server.url, "api_key_env": None, "price": 1000}
+        judge = wire_judge(server.url, model="b", price=1000)
         write_config(tmp_path / "second.yaml", **judge)
         agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
         write_config(tmp_path / "agents.yaml", models={"m": judge | {"model": "m", "max_tokens": 9}}, agents=agents)
@@ -259,8 +259,7 @@ print(youden.judge(plan, pool, judge="judge.yaml", store="v.db", max_cost=100000
 async def test_judge_in_python_that_is_stopped_loses_nothing(how: signal.Signals, tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(slowest=0.5))
-        judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1000}
-        write_config(tmp_path / "judge.yaml", **judge)
+        write_config(tmp_path / "judge.yaml", **wire_judge(server.url, price=1000))
         ended = await stopped(run, how, at=70, words=("-c", PYTHON))
         assert ended is not None
         assert ended.code == -how, ended.said

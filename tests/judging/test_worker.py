@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from commands import Youden, write_config
+from commands import Youden, wire_judge, write_config, write_small_run
 from judged import ask, dense_plan
 from pools import make_pool
 from scripted import Scripted
@@ -36,16 +36,8 @@ KEYS = ["a", "b", "c"]
 
 @pytest.fixture
 def here(tmp_path: Path, server: WireServer) -> Path:
-    write_pool(make_pool(5, 8), tmp_path / "pool")
-    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1}
-    write_config(
-        tmp_path / "r.yaml",
-        pool="pool",
-        calls=110,
-        n_independent=20,
-        max_cost=1,
-        judge={**judge, "concurrency": 4, "max_tokens": 1},
-    )
+    judge = wire_judge(server.url, price=1, concurrency=4, max_tokens=1)
+    write_small_run(tmp_path, max_cost=1, judge=judge)
     return tmp_path
 
 
@@ -65,8 +57,7 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
 
 async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: Reply("Hm.", delay=0.01)) as server:
-        judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
-        options: dict[str, Any] = {"judge": judge, "store": tmp_path / "v.db", "max_missing": 1.0}
+        options: dict[str, Any] = {"judge": wire_judge(server.url), "store": tmp_path / "v.db", "max_missing": 1.0}
         await asyncio.gather(*[judge_async(PLAN, POOL, **options) for _ in range(3)])
         assert server.n_requests == len(PLAN)
         server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
@@ -153,8 +144,7 @@ def test_every_command_that_takes_a_store_goes_by_youden_store_where_nobody_name
     youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     server.behave = lambda _n, _body: Reply("YES")
-    judge = {"backend": "wire", "model": "m2", "base_url": server.url, "api_key_env": None, "price": 0, "max_tokens": 1}
-    write_config(here / "judge.yaml", **judge)
+    write_config(here / "judge.yaml", **wire_judge(server.url, model="m2", max_tokens=1))
     (here / "items.jsonl").write_text('{"id": "i1", "prompt": "Why?"}\n{"id": "i2", "prompt": "How?"}\n')
     (here / "agents.yaml").write_text(
         "agents:\n"
