@@ -158,14 +158,12 @@ def test_a_config_dumped_elsewhere_loads_as_the_same_run(
     assert again.store_place == config.store_place
 
 
-def test_a_shipped_pool_keeps_its_name_in_a_dumped_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dumped_config_keeps_the_name_of_a_shipped_pool_and_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    config = RunConfig(name="n", pool="datasets/field-notes")
-    assert "pool: datasets/field-notes\n" in dump_run_config(config, config.folder)
-
-
-def test_credentials_in_an_address_are_not_dumped() -> None:
-    config = RunConfig(name="n", pool="p", judge={"backend": "openai", "base_url": "https://me:secret@host/v1"})
-    text = dump_run_config(config, Path("runs/n"))
+    judge = {"backend": "openai", "base_url": "https://me:secret@host/v1"}
+    text = dump_run_config(RunConfig(name="n", pool="datasets/field-notes", judge=judge), Path("runs/n"))
+    assert "pool: datasets/field-notes\n" in text
     assert "secret" not in text
     assert "https://host/v1" in text

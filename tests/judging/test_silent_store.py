@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from postgres import Cluster, Hole, cluster
-from stops import AT_RISK, Size, bench
+from stops import AT_RISK, Bench, Size, bench
 from unruly_server import UnrulyServer
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
@@ -24,6 +25,35 @@ GRACE = 8.0
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 pytestmark = pytest.mark.slow
+
+
+@asynccontextmanager
+async def running(folder: Path, url: str, *, at: int) -> AsyncIterator[tuple[Bench, asyncio.subprocess.Process]]:
+    """A run into the store at `url` that has made `at` requests."""
+    async with UnrulyServer() as server:
+        run = await bench(folder, server, size=SMALL)
+        process = await run.start("run", "r.yaml", "--store", url)
+        assert await run.until(at, process)
+        yield run, process
+
+
+async def told_twice(process: asyncio.subprocess.Process, how: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(how)
+        await asyncio.sleep(0.5)
+        process.send_signal(how)
+
+
+async def goes_on(run: Bench, url: str) -> None:
+    """The same command once more pays again for no more than was in flight."""
+    again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
+    assert (again.code, run.server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
+
+
+def kept_in(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        known = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
+        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0]) if known else 0
 
 
 @pytest.mark.parametrize(
@@ -40,38 +70,25 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
     tmp_path: Path, postgres: Cluster, at: int, how: signal.Signals
 ) -> None:
     url = postgres.new()
-    async with UnrulyServer() as server:
-        run = await bench(tmp_path, server, size=SMALL)
-        with Hole(url) as hole:
-            if not at:
-                hole.shut.set()
-            process = await run.start("run", "r.yaml", "--store", hole.url)
-            assert await run.until(at, process)
+    with Hole(url) as hole:
+        if not at:
+            hole.shut.set()
+        async with running(tmp_path, hole.url, at=at) as (run, process):
             assert await asyncio.to_thread(hole.entered.wait, 60)
             hole.shut.set()
             await asyncio.sleep(SAID_AFTER + 4)
-            with suppress(ProcessLookupError):
-                process.send_signal(how)
-                await asyncio.sleep(0.5)
-                process.send_signal(how)
+            await told_twice(process, how)
             began = time.monotonic()
             ended = await run.end(process, within=120)
-        assert time.monotonic() - began < DEADLINE / 2  # what waits for the database waits for as long as that at least
-        # a shell says the same of both: the second signal may come while the first has ended all but the process
-        assert ended.code in (128 + how, -how), ended.said
-        assert "has not answered for 5 s" in ended.said
-        assert Cluster.PASSWORD not in ended.said
-        with psycopg.connect(url) as connection:
-            known = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
-            kept = connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0] if known else 0
-        assert server.n_requests - kept <= AT_RISK
-        again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
-        assert (again.code, server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
-
-
-def kept_in(url: str) -> int:
-    with psycopg.connect(url) as connection:
-        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0])
+            assert (
+                time.monotonic() - began < DEADLINE / 2
+            )  # what waits for the database waits for as long as that at least
+            # a shell says the same of both: the second signal may come while the first has ended all but the process
+            assert ended.code in (128 + how, -how), ended.said
+            assert "has not answered for 5 s" in ended.said
+            assert Cluster.PASSWORD not in ended.said
+            assert run.server.n_requests - kept_in(url) <= AT_RISK
+            await goes_on(run, url)
 
 
 @pytest.mark.long
@@ -82,10 +99,7 @@ async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_a
 ) -> None:
     with cluster() as own:
         url = own.new()
-        async with UnrulyServer() as server:
-            run = await bench(tmp_path, server, size=SMALL)
-            process = await run.start("run", "r.yaml", "--store", url)
-            assert await run.until(100 if isinstance(at, str) else at, process)
+        async with running(tmp_path, url, at=100 if isinstance(at, str) else at) as (run, process):
             if at == "a signal":
                 process.send_signal(signal.SIGINT)
             before = kept_in(url)
@@ -94,10 +108,7 @@ async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_a
                 own.start()
             else:
                 await asyncio.sleep(SAID_AFTER + 2)
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGINT)
-                await asyncio.sleep(0.5)
-                process.send_signal(signal.SIGINT)
+            await told_twice(process, signal.SIGINT)
             began = time.monotonic()
             ended = await run.end(process, within=10)
             assert time.monotonic() - began < 1 + (0.5 if fault == "restarted" else 0)
@@ -106,8 +117,7 @@ async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_a
             if fault != "restarted":
                 own.start()
             assert before <= kept_in(url)
-            again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
-            assert (again.code, server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
+            await goes_on(run, url)
 
 
 @pytest.mark.long
@@ -116,33 +126,28 @@ async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_a
 async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: str, at: int) -> None:
     with cluster() as own:
         url = own.new()
-        async with UnrulyServer() as server:
-            run = await bench(tmp_path, server, size=SMALL)
-            process = await run.start("run", "r.yaml", "--store", url)
-            assert await run.until(at, process)
+        async with running(tmp_path, url, at=at) as (run, process):
             own.kill() if fault == "killed" else own.stop()
             await asyncio.sleep(SAID_AFTER)
             own.start()
             ended = await run.end(process, within=120)
         assert ended.code == 0, ended.said
-        assert (kept_in(url), server.bill.n_paid_twice) == (len(server.bill.paid), 0), ended.said
+        bill = run.server.bill
+        assert (kept_in(url), bill.n_paid_twice) == (len(bill.paid), 0), ended.said
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
     tmp_path: Path, postgres: Cluster, how: signal.Signals
 ) -> None:
-    async with UnrulyServer() as server:
-        run = await bench(tmp_path, server, size=SMALL)
-        with Hole(postgres.new()) as hole:
-            process = await run.start("run", "r.yaml", "--store", hole.url)
-            assert await run.until(100, process)
+    with Hole(postgres.new()) as hole:
+        async with running(tmp_path, hole.url, at=100) as (run, process):
             hole.shut.set()
             await asyncio.sleep(1)
             process.send_signal(how)
             ended = await run.end(process, within=GRACE + DEADLINE + 20)
-        assert ended.code in (1, 2, 128 + how), ended.said
-        assert "Traceback" not in ended.said
+    assert ended.code in (1, 2, 128 + how), ended.said
+    assert "Traceback" not in ended.said
 
 
 @pytest.mark.parametrize(
@@ -152,18 +157,14 @@ async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
 async def test_a_database_that_is_silent_beyond_a_deadline_is_waited_for(
     tmp_path: Path, postgres: Cluster, at: int, seconds: float
 ) -> None:
-    url = postgres.new()
-    async with UnrulyServer() as server:
-        run = await bench(tmp_path, server, size=SMALL)
-        with Hole(url) as hole:
-            process = await run.start("run", "r.yaml", "--store", hole.url)
-            assert await run.until(at, process)
+    with Hole(postgres.new()) as hole:
+        async with running(tmp_path, hole.url, at=at) as (run, process):
             hole.shut.set()
             await asyncio.sleep(seconds)
             hole.shut.clear()
             ended = await run.end(process, within=120)
-        assert (ended.code, "answers again" in ended.said) == (0, True), ended.said
-        assert server.bill.n_paid_twice == 0
+    assert (ended.code, "answers again" in ended.said) == (0, True), ended.said
+    assert run.server.bill.n_paid_twice == 0
 
 
 def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again(postgres: Cluster) -> None:

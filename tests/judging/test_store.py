@@ -53,11 +53,14 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert len(store) > 500 - MOST_UNWRITTEN
 
 
-def test_what_is_no_database_is_refused_with_a_way_on(tmp_path: Path) -> None:
-    path = tmp_path / "v.db"
-    path.write_text("agent,item,text\n" * 200, encoding="utf-8")
-    assert slug_of(path) == "store-corrupt"
-    assert path.read_text(encoding="utf-8").startswith("agent")
+def test_what_is_no_database_or_somebody_elses_is_refused_and_left_alone(tmp_path: Path) -> None:
+    words, other = tmp_path / "words.db", tmp_path / "other.db"
+    words.write_text("agent,item,text\n" * 200, encoding="utf-8")
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+    before = [path.read_bytes() for path in (words, other)]
+    assert [slug_of(path) for path in (words, other)] == ["store-corrupt", "store-foreign"]
+    assert [path.read_bytes() for path in (words, other)] == before
 
 
 def test_a_damaged_store_is_named_as_such(tmp_path: Path) -> None:
@@ -69,14 +72,6 @@ def test_a_damaged_store_is_named_as_such(tmp_path: Path) -> None:
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
     with pytest.raises(JudgeError, match=r"youden salvage.*\[store-corrupt\]"), open_store(path) as store:
         store.answers([f"k{n}" for n in range(2000)])
-
-
-def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE notes (text)")
-    connection.close()
-    assert slug_of(path) == "store-foreign"
 
 
 @pytest.mark.parametrize("version", [1, 99])
