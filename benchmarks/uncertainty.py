@@ -31,8 +31,7 @@ from youden.nouns import Target, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.designs.cyclic import Cyclic
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.stats.base.clusters import CentredCovariance, PairBlock, covariance_over_clusters
 from youden.stats.base.metrics import rank_ranges
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
 from youden.stats.trials.noninferiority import quiet_difference

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youden.nouns.pool import Floats
-from youden.stats.additive.trial_fit import PairBlock, TrialFit, trial_fit
+from youden.stats.additive.trial_fit import TrialFit, trial_fit
+from youden.stats.base.clusters import PairBlock
 
 
 def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float = 0.0) -> tuple[PairBlock, Floats]:
@@ -42,7 +44,7 @@ def test_abilities_are_those_of_least_squares_written_out(seed: int, K: int, J: 
     root = np.sqrt(weight)[:, None]
     a = np.linalg.lstsq(root * X, root[:, 0] * of.value, rcond=None)[0][:K]
     if np.linalg.matrix_rank(X) == K + J - 1:
-        found = fitted(of._replace(weight=weight), K)
+        found = fitted(replace(of, weight=weight), K)
         np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
@@ -70,8 +72,8 @@ def test_blocks_of_items_give_what_one_block_gives() -> None:
     def parts() -> Iterator[PairBlock]:
         for start, stop in ((0, 4), (4, 5), (5, 9)):
             rows = order[(of.item[order] >= start) & (of.item[order] < stop)]
-            columns = (column[rows] for column in (of.first, of.second, of.item - np.int32(start), *of[3:6]))
-            yield PairBlock(*columns, stop - start)
+            item = of.item - np.int32(start)
+            yield PairBlock.of(item, of.first, of.second, of.value, n_items=stop - start, rows=rows)
 
     whole, cut = fitted(of, K), trial_fit(parts, n_agents=K, n_items=J)
     assert cut is not None
@@ -142,7 +144,7 @@ def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_thes
     K, n = 6, 120
     of, _ = block(K, 8, n, seed=2, noise=0.0)
     order = np.random.default_rng(0).permutation(n)
-    again = of._replace(**{name: getattr(of, name)[order] for name in ("first", "second", "item", "value")})
+    again = PairBlock.of(of.item, of.first, of.second, of.value, n_items=8, rows=order)
     one, other = fitted(of, K), fitted(again, K)
     np.testing.assert_allclose(one.left, other.left, rtol=1e-9)
     np.testing.assert_allclose(one.covariance.covariance, other.covariance.covariance, rtol=1e-9)
@@ -175,7 +177,7 @@ def test_an_agent_that_met_no_item_twice_is_taken_to_be_as_much_of_its_own_on_it
     first_met = np.zeros(len(of.item), dtype=bool)
     first_met[[np.flatnonzero(with_it & (of.item == j))[0] for j in range(J)]] = True
     kept = ~with_it | first_met
-    found = fitted(PairBlock(*(column[kept] for column in of[:6]), J), K)
+    found = fitted(PairBlock.of(of.item, of.first, of.second, of.value, n_items=J, rows=kept), K)
     assert found.left[0] < 0.75
 
 
@@ -191,4 +193,4 @@ def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -
     assert (np.abs(found.ability) <= on_these.half_width()).all()
     drawn = np.sqrt(rate.var() / (2 * (K - 1) * J))
     assert on_these.error == pytest.approx(drawn, rel=0.35)
-    assert (fitted(alike._replace(rate=0 * rate), K).left < 0.02).all()
+    assert (fitted(replace(alike, rate=0 * rate), K).left < 0.02).all()

@@ -16,8 +16,7 @@ from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Target, Trials, Verdicts
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.run.ability import TrialMean
-from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.base.clusters import UNSEEN, covariance_over_clusters, unseen_square
+from youden.stats.base.clusters import UNSEEN, PairBlock, covariance_over_clusters, unseen_square
 from youden.stats.trials.trial_errors import TrialMeans, item_contributions, trial_means
 
 
@@ -175,10 +174,9 @@ def test_two_agents_have_a_reason_instead_of_an_interval() -> None:
 
 def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
     ids = np.array([0, 1, 2], dtype=np.int32)
-    block = PairBlock(ids, ids[::-1], ids, np.array([0, 1, np.nan]), np.ones(3), np.zeros(3), 3)
-    for wrong, slug in [(block, "trial-answer"), (block._replace(value=np.zeros(2)), "trial-columns")]:
+    for wrong, slug in [([0, 1, np.nan], "trial-answer"), ([0, 1], "trial-columns")]:
         with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-            trial_means(lambda wrong=wrong: [wrong], n_agents=3, n_items=3, target="items-like-these")
+            PairBlock(ids, ids[::-1], ids, np.array(wrong), np.ones(3), np.zeros(3), 3)
 
 
 def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:

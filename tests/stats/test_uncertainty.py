@@ -17,8 +17,7 @@ from youden.nouns import Plan
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters, same_value, unseen_square
+from youden.stats.base.clusters import CentredCovariance, PairBlock, covariance_over_clusters, same_value, unseen_square
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
 from youden.stats.trials.trial_errors import (

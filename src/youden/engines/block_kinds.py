@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from youden.nouns import Rates, Split
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.stats.additive.trial_fit import PairBlock
+from youden.stats.base.clusters import PairBlock
 from youden.stats.trials.false_positives import OwnRates, own_rates_of_sums
 
 
@@ -74,7 +75,7 @@ class ItemBlock(NamedTuple):
             n_items=self.n_items,
             slot=self.slot if slots else None,
         )
-        return block._replace(first_weight=self.tells_first, second_weight=self.tells_second) if told else block
+        return replace(block, first_weight=self.tells_first, second_weight=self.tells_second) if told else block
 
 
 class ApartSums:

@@ -21,7 +21,8 @@ from youden.run.ability import Abilities
 from youden.run.estimators import abilities_of, answers_of, fitted_abilities
 from youden.run.over_judges import learned
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.trial_fit import Blocks, trial_fit
+from youden.stats.additive.trial_fit import trial_fit
+from youden.stats.base.clusters import Blocks
 from youden.stats.trials.noninferiority import QuietDifference, quiet_difference
 from youden.stats.trials.trial_errors import ItemContributions, Left, item_contributions, variance_left
 from youden.study.replaying import usd_per_call

@@ -25,7 +25,7 @@ from youden.protocol.independent import characters, draw_probes, pooled
 from youden.protocol.plan import make_plan
 from youden.run.partner_rules import family_labels
 from youden.run.standings import AllAnswers, links_of
-from youden.stats.additive.trial_fit import PairBlock
+from youden.stats.base.clusters import PairBlock
 from youden.stats.partners import PairTotals, group_balanced, reweighted
 from youden.stats.trials.comparisons import tied_places
 from youden.streams import stream
@@ -61,9 +61,7 @@ def abilities(
     """
     plan = result.plan
     used = (plan.arm == PAIRED) & result.answered
-    once = np.ones(int(used.sum()))
-    first, second, item = plan.first[used], plan.second[used], plan.item[used]
-    block = PairBlock(first, second, item, result.answer[used], once, 0 * once, plan.n_items)
+    block = PairBlock.of(plan.item, plan.first, plan.second, result.answer, n_items=plan.n_items, rows=used)
     of = AllAnswers(lambda: [block], PairTotals.of([block], plan.n_agents))
     groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
     groups["robust"] = links_of(of.totals, plan.agent_ids, clones=clones).cluster

@@ -19,9 +19,8 @@ from youden.nouns import FOLLOW_UP, INDEPENDENT, PAIRED, PROBE, Plan, Target, Ve
 from youden.nouns.cells import CellIndex
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.stats.additive.trial_fit import PairBlock, TrialFit
-from youden.stats.base.clusters import CentredCovariance
-from youden.stats.base.estimator import check_level, uneven_columns
+from youden.stats.additive.trial_fit import TrialFit
+from youden.stats.base.clusters import CentredCovariance, PairBlock, check_level, uneven_columns
 from youden.stats.trials.choice import Choice, choice
 from youden.stats.trials.comparisons import Differences, differences, places_at_once
 from youden.stats.trials.false_positives import OwnRates, own_rates

@@ -7,6 +7,7 @@ Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,7 +35,8 @@ from youden.run.ability import (
     none_answered,
 )
 from youden.run.extended import at_step, extended_abilities
-from youden.stats.additive.trial_fit import Blocks, PairBlock, TrialFit, trial_fit
+from youden.stats.additive.trial_fit import TrialFit, trial_fit
+from youden.stats.base.clusters import Blocks, PairBlock
 from youden.stats.trials.choice import comparable, luck, upper_ends, wanting
 from youden.stats.trials.comparisons import Differences, differences
 from youden.stats.trials.trial_errors import trial_means
@@ -139,7 +141,7 @@ def answers_in_blocks(blocks: Callable[[], Iterable[RateBlock]], *, drawn: bool,
     """What `answers_of` gives, block by block. less: the rate that is taken off where pairs have none of their own."""
     for block in blocks():
         for one in answers_of(block.clean, block.split, drawn=drawn)():
-            yield one._replace(value=one.value - less) if less else one
+            yield replace(one, value=one.value - less) if less else one
 
 
 def cell_abilities(

@@ -13,8 +13,7 @@ from youden.nouns import PLACING, PLAN
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import after_steps, extensions_of
 from youden.run.ability import TRIALS, Abilities, ItemMatrices
-from youden.stats.additive.trial_fit import Blocks, PairBlock
-from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_blocks
+from youden.stats.base.clusters import PRIOR_CLUSTERS, Blocks, CentredCovariance, PairBlock, covariance_of_blocks
 from youden.stats.trials.anchored import (
     AddedBlock,
     AddedBlocks,

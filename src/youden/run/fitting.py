@@ -32,7 +32,7 @@ from youden.run.ranking import warnings_of
 from youden.run.standings import AllAnswers, answers_of_pairs
 from youden.run.what_moves import says_moves, write_moves
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.observed_cells import agent_components
+from youden.stats.trials.comparisons import agent_components
 from youden.text.sentences import counted
 
 TRIALS_WITH_RATES = 10_000_000

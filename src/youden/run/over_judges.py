@@ -19,8 +19,7 @@ from youden.nouns import MISSING_REASONS, PAIRED, Finding, Target, Verdicts
 from youden.nouns.pool import Bools, Codes, Floats
 from youden.protocol.independent import same_trials
 from youden.run.ability import Abilities, may_teach
-from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.clusters import CentredCovariance, PairBlock
 from youden.stats.judges.judge_spread import JudgeSpread, VoteSums, judge_spread, votes
 from youden.stats.trials.trial_errors import TrialMeans, trial_means
 
@@ -187,7 +186,7 @@ def _spread(
 
     def means(value: Callable[[Floats], Floats]) -> TrialMeans:
         def told() -> Iterator[PairBlock]:
-            return (block.pairs._replace(value=value(block.votes)) for block in blocks())
+            return (replace(block.pairs, value=value(block.votes)) for block in blocks())
 
         return trial_means(told, n_agents=n_agents, n_items=n_items, target="items-like-these")
 

@@ -21,8 +21,7 @@ from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told
 from youden.run.estimators import fit_rates, fitted, trial_abilities
 from youden.run.over_judges import JUDGES, answers_for, as_asked
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
-from youden.stats.additive.observed_cells import agent_components, disconnected
-from youden.stats.trials.comparisons import Differences
+from youden.stats.trials.comparisons import Differences, agent_components, disconnected
 from youden.stats.trials.false_positives import Alarm
 
 

@@ -38,8 +38,7 @@ from youden.protocol.independent import with_more
 from youden.protocol.scores import tally
 from youden.run.ability import Abilities, ranking_table, told_apart
 from youden.run.partner_rules import family_labels
-from youden.stats.additive.trial_fit import Blocks, PairBlock
-from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.clusters import Blocks, CentredCovariance, PairBlock
 from youden.stats.partners import (
     Linked,
     PairTotals,

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from youden.stats.additive.observed_cells import Cells, cells_of, check_cells
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import Solution, solve_additive, solve_cells
-    from youden.stats.additive.trial_fit import PairBlock
-    from youden.stats.base.clusters import CentredCovariance
+    from youden.stats.base.clusters import CentredCovariance, PairBlock
     from youden.stats.base.links import LINKS
     from youden.stats.base.metrics import auc_interval, kendall, rank_ranges, ranking_auc, rmse, sampled_auc, spearman
     from youden.stats.baselines import BASELINES
@@ -61,7 +60,7 @@ _HOMES = {
     "spearman": "youden.stats.base.metrics",
     "rank_ranges": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
-    "PairBlock": "youden.stats.additive.trial_fit",
+    "PairBlock": "youden.stats.base.clusters",
     "trial_means": "youden.stats.trials.trial_errors",
 }
 

@@ -16,9 +16,13 @@ from scipy.sparse import coo_array
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
-from youden.stats.additive.trial_fit import Blocks, PairBlock
-from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks, effects_of_pairs
-from youden.stats.base.estimator import check_trials
+from youden.stats.base.clusters import (
+    Blocks,
+    CentredCovariance,
+    PairBlock,
+    covariance_of_blocks,
+    effects_of_pairs,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +68,7 @@ class PairTotals:
         return made
 
     def add(self, block: PairBlock) -> None:
-        """A block's. Raises: StatisticsError [trial-columns], [trial-answer]."""
-        check_trials(block.first, block.second, block.item, answer=block.value)
+        """A block's."""
         K, weight, y = len(self.times), block.weight, off_item(block)
         pair = block.first.astype(np.int64) * K + block.second
 

@@ -20,7 +20,7 @@ from scipy.special import expit, log_expit, ndtri
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Positions
-from youden.stats.base.estimator import check_level
+from youden.stats.base.clusters import check_level
 from youden.stats.base.proportions import proportion
 
 FEWEST_AGENTS = 5

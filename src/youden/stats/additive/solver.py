@@ -16,8 +16,9 @@ from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.additive.bounds import fit_box, fit_censored
 from youden.stats.additive.elimination import Equations, Found, equate, fit_plain, largest
-from youden.stats.additive.observed_cells import Cells, agent_components, check_cells, check_range, disconnected
+from youden.stats.additive.observed_cells import Cells, check_cells, check_range
 from youden.stats.base.estimator import check_constraint, check_ridge
+from youden.stats.trials.comparisons import agent_components, disconnected
 
 Constraint = Literal["none", "clip", "box", "censored"]
 _CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)

@@ -15,8 +15,17 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
-from youden.nouns.pool import Bools, Floats, Ids, Positions
-from youden.stats.base.clusters import NOTHING, CentredCovariance, covariance_of_blocks
+from youden.nouns.pool import Bools, Floats, Positions
+from youden.stats.base.clusters import (
+    NOTHING,
+    Blocks,
+    CentredCovariance,
+    ItemMoves,
+    PairBlock,
+    by_cell,
+    by_level,
+    covariance_of_blocks,
+)
 
 _OPEN = 1e-9
 """An eigenvalue below this share of the largest is a direction that no trial tells."""
@@ -28,67 +37,6 @@ _SPARSE = 32
 """Sums by agent and level are kept sparse where there are more of them than this for each trial."""
 _PRIOR_PRODUCTS = 100
 """An agent's own part on items is shrunk as if the average one had been seen in this many products more."""
-
-
-class PairBlock(NamedTuple):
-    """Answers on some items, all of these items'. first, second, item: int[R], items numbered from 0; value: float[R], no NaN;
-    weight: float[R] > 0; rate: float[R], the false-positive rate that was taken off, where it was drawn for the pair, else 0.
-    level: int[R], numbered from 0, what a trial has its level from, by default its item. first_weight, second_weight: bool[R],
-    whether a trial tells of that agent: where all trials of a level have a partner in common, they tell nothing of it.
-    """
-
-    first: Ids
-    second: Ids
-    item: Ids
-    value: Floats
-    weight: Floats
-    rate: Floats
-    n_items: int
-    level: Ids | None = None
-    first_weight: Bools | bool = True
-    second_weight: Bools | bool = True
-
-    @classmethod
-    def of(
-        cls,
-        item: Ids,
-        first: Ids,
-        second: Ids,
-        answer: Floats,
-        *,
-        n_items: int,
-        slot: Ids | None = None,
-        rows: Bools | Positions | slice = slice(None),
-    ) -> PairBlock:
-        """Single answers to some rows of trials; slot: what their levels are, not numbered yet."""
-        value = answer[rows]
-        level = None if slot is None else _from_zero(slot[rows])
-        return cls(
-            first[rows], second[rows], item[rows], value, np.ones(len(value)), np.zeros(len(value)), n_items, level
-        )
-
-    @property
-    def levels(self) -> Ids:
-        """int[R]."""
-        return self.item if self.level is None else self.level
-
-
-def _from_zero(slot: Ids) -> Ids:
-    """Numbered anew, in their order: int32."""
-    place = slot - slot.min(initial=0)
-    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place], dtype=np.int32)
-
-
-Blocks = Callable[[], Iterable[PairBlock]]
-
-
-class ItemMoves(NamedTuple):
-    """What a block's items do to abilities: by_item, float[K, B]; alone: float[K, B], by an agent's own trials, as if the others
-    were known; weight: float[K, B], of an agent's trials on an item."""
-
-    by_item: Floats
-    alone: Floats
-    weight: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,12 +198,6 @@ class _Parts:
         return np.asarray(np.divide(kept, before, out=plain, where=before > 0))
 
 
-def by_level(block: PairBlock, column: Floats, K: int) -> Floats:
-    """Sums over an agent's trials of a level, on either side: float[K, L]."""
-    n = block.n_items if block.level is None else int(block.level.max(initial=-1)) + 1
-    return _sums_at(block, block.levels, (column, column), K, n)
-
-
 def _of_levels(block: PairBlock, column: Floats, K: int) -> Any:
     """`by_level`, a `csr_array` where few of the agents meet on a level: the same products and sums come of it."""
     n = 0 if block.level is None else int(block.level.max(initial=-1)) + 1
@@ -263,19 +205,6 @@ def _of_levels(block: PairBlock, column: Floats, K: int) -> Any:
         return by_level(block, column, K)
     at = np.concatenate([block.first, block.second]), np.tile(block.levels, 2)
     return coo_array((np.tile(column, 2), at), shape=(K, n)).tocsr()
-
-
-def by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
-    """Sums over the trials on an item that tell of an agent, on either side: float[K, B]."""
-    columns = column * block.first_weight, column * block.second_weight
-    return _sums_at(block, block.item, columns, K, block.n_items)
-
-
-def _sums_at(block: PairBlock, at: Ids, columns: tuple[Floats, Floats], K: int, n: int) -> Floats:
-    sides = zip((block.first, block.second), columns, strict=True)
-    return np.asarray(
-        sum(np.bincount(side * np.int64(n) + at, column, K * n) for side, column in sides), dtype=np.float64
-    ).reshape(K, n)
 
 
 def _of_items(block: PairBlock, level: Floats) -> Floats:

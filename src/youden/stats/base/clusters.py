@@ -1,5 +1,5 @@
-"""How sure centred abilities are, all together, from what each independent cluster (an item, or a slot) contributes to
-them.
+"""Trials in clusters (items, or slots), and how sure centred abilities are, all together, from what each of these
+independent clusters contributes to them.
 
 A cluster is one draw: what it does to an agent is counted once, however often the agent was asked in it. Beside it
 stand the additive effects of agents on their pairs, least squares for m_ik ≈ a_i + a_k.
@@ -7,16 +7,127 @@ stand the additive effects of agents on their pairs, least squares for m_ik ≈ 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Positions, ReadOnly
-from youden.stats.base.estimator import check_level
+from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
+
+
+def check_level(level: float) -> None:
+    """Raises: StatisticsError [level] unless 0 < level < 1."""
+    if not 0 < level < 1:
+        raise StatisticsError(f"The interval's level is {level}. Give one between 0 and 1, such as 0.95.", slug="level")
+
+
+def check_trials(*columns: Ids | Floats, answer: Floats) -> None:
+    """Raises: StatisticsError [trial-columns] unless all are as long as `answer`, [trial-answer] on NaN."""
+    lengths = [*(len(column) for column in columns), len(answer)]
+    if len(set(lengths)) > 1:
+        raise uneven_columns(f"columns of {lengths} trials")
+    if missing := int(np.isnan(answer).sum()):
+        raise StatisticsError(
+            f"{missing} of {len(answer)} answers are NaN. Give answered trials only.", slug="trial-answer"
+        )
+
+
+def uneven_columns(what: str) -> StatisticsError:
+    """The error for trials whose columns do not fit each other."""
+    return StatisticsError(
+        f"Columns of one length are needed, but {what} arrived. Take both from one run.", slug="trial-columns"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PairBlock:
+    """Answers on some items, all of these items'. first, second, item: int[R], items numbered from 0; value: float[R], no NaN;
+    weight: float[R] > 0; rate: float[R], the false-positive rate that was taken off, where it was drawn for the pair, else 0.
+    level: int[R], numbered from 0, what a trial has its level from, by default its item. first_weight, second_weight: bool[R],
+    whether a trial tells of that agent: where all trials of a level have a partner in common, they tell nothing of it.
+
+    Raises: StatisticsError [trial-columns], [trial-answer].
+    """
+
+    first: Ids
+    second: Ids
+    item: Ids
+    value: Floats
+    weight: Floats
+    rate: Floats
+    n_items: int
+    level: Ids | None = None
+    first_weight: Bools | bool = True
+    second_weight: Bools | bool = True
+
+    def __post_init__(self) -> None:
+        check_trials(self.first, self.second, self.item, self.weight, self.levels, answer=self.value)
+
+    @classmethod
+    def of(
+        cls,
+        item: Ids,
+        first: Ids,
+        second: Ids,
+        answer: Floats,
+        *,
+        n_items: int,
+        slot: Ids | None = None,
+        rows: Bools | Positions | slice = slice(None),
+    ) -> PairBlock:
+        """Single answers to some rows of trials; slot: what their levels are, not numbered yet."""
+        value = answer[rows]
+        level = None if slot is None else _from_zero(slot[rows])
+        return cls(
+            first[rows], second[rows], item[rows], value, np.ones(len(value)), np.zeros(len(value)), n_items, level
+        )
+
+    @property
+    def levels(self) -> Ids:
+        """int[R]."""
+        return self.item if self.level is None else self.level
+
+
+def _from_zero(slot: Ids) -> Ids:
+    """Numbered anew, in their order: int32."""
+    place = slot - slot.min(initial=0)
+    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place], dtype=np.int32)
+
+
+Blocks = Callable[[], Iterable[PairBlock]]
+
+
+class ItemMoves(NamedTuple):
+    """What a block's items do to abilities: by_item, float[K, B]; alone: float[K, B], by an agent's own trials, as if the others
+    were known; weight: float[K, B], of an agent's trials on an item."""
+
+    by_item: Floats
+    alone: Floats
+    weight: Floats
+
+
+def by_level(block: PairBlock, column: Floats, K: int) -> Floats:
+    """Sums over an agent's trials of a level, on either side: float[K, L]."""
+    n = block.n_items if block.level is None else int(block.level.max(initial=-1)) + 1
+    return _sums_at(block, block.levels, (column, column), K, n)
+
+
+def by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
+    """Sums over the trials on an item that tell of an agent, on either side: float[K, B]."""
+    columns = column * block.first_weight, column * block.second_weight
+    return _sums_at(block, block.item, columns, K, block.n_items)
+
+
+def _sums_at(block: PairBlock, at: Ids, columns: tuple[Floats, Floats], K: int, n: int) -> Floats:
+    sides = zip((block.first, block.second), columns, strict=True)
+    return np.asarray(
+        sum(np.bincount(side * np.int64(n) + at, column, K * n) for side, column in sides), dtype=np.float64
+    ).reshape(K, n)
+
 
 _RIDGE = 1e-10
 

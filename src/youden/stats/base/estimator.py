@@ -1,6 +1,4 @@
-"""What all estimators share: parameters by name, and levels, columns of trials and matrices of scores checked before
-anything is learned from them.
-"""
+"""What all estimators share: parameters by name, and matrices of scores checked before anything is learned from them."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from numpy.typing import ArrayLike
 from youden.errors import StatisticsError
 from youden.nouns import Scores
 from youden.nouns.cells import ScoredCells
-from youden.nouns.pool import Floats, Ids
+from youden.nouns.pool import Floats
 
 
 def check_score_matrix(
@@ -93,30 +91,6 @@ def check_constraint(constraint: str, *, known: Sequence[str]) -> None:
         raise StatisticsError(
             f"There is no constraint '{constraint}'. Give one of: {', '.join(known)}.", slug="constraint"
         )
-
-
-def check_level(level: float) -> None:
-    """Raises: StatisticsError [level] unless 0 < level < 1."""
-    if not 0 < level < 1:
-        raise StatisticsError(f"The interval's level is {level}. Give one between 0 and 1, such as 0.95.", slug="level")
-
-
-def check_trials(*columns: Ids, answer: Floats) -> None:
-    """Raises: StatisticsError [trial-columns] unless all are as long as `answer`, [trial-answer] on NaN."""
-    lengths = [*(len(column) for column in columns), len(answer)]
-    if len(set(lengths)) > 1:
-        raise uneven_columns(f"columns of {lengths} trials")
-    if missing := int(np.isnan(answer).sum()):
-        raise StatisticsError(
-            f"{missing} of {len(answer)} answers are NaN. Give answered trials only.", slug="trial-answer"
-        )
-
-
-def uneven_columns(what: str) -> StatisticsError:
-    """The error for trials whose columns do not fit each other."""
-    return StatisticsError(
-        f"Columns of one length are needed, but {what} arrived. Take both from one run.", slug="trial-columns"
-    )
 
 
 def no_cells(arrived: str) -> StatisticsError:

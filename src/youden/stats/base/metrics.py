@@ -16,7 +16,7 @@ from scipy.stats import kendalltau, rankdata
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.stats.base.estimator import check_level
+from youden.stats.base.clusters import check_level
 
 
 class RankRange(NamedTuple):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from youden.errors import StatisticsError
-from youden.stats.base.estimator import check_level
+from youden.stats.base.clusters import check_level
 from youden.stats.base.metrics import Metric
 
 

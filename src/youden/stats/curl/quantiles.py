@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Positions
-from youden.stats.base.estimator import check_level, check_score_matrix
+from youden.stats.base.clusters import check_level
+from youden.stats.base.estimator import check_score_matrix
 from youden.stats.base.links import LINKS
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
 

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats
-from youden.stats.base.estimator import check_level
+from youden.stats.base.clusters import check_level
 from youden.stats.base.metrics import Metric, rank_correlation, shapes_differ
 
 

@@ -18,8 +18,7 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
-from youden.stats.base.clusters import NOTHING
-from youden.stats.base.estimator import check_level
+from youden.stats.base.clusters import NOTHING, check_level
 from youden.stats.judges.curved_relation import curved_relation
 from youden.stats.trials.comparisons import holm
 from youden.stats.trials.noninferiority import unseen_share

@@ -19,8 +19,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from youden.nouns.pool import Floats, Ids, ReadOnly
-from youden.stats.additive.trial_fit import Blocks, by_level
-from youden.stats.base.estimator import check_trials
+from youden.stats.base.clusters import Blocks, by_level, check_trials
 
 _PRIOR_SLOTS = 6
 
@@ -111,7 +110,6 @@ def scale_of(blocks: Blocks, *, ability: Floats, error: Floats, n_items: int) ->
     effect = np.nan_to_num((ability - centre) / stretch)
     n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
     for items, block in _with_items(blocks()):
-        check_trials(block.item, block.first, block.second, answer=block.value)
         residual = block.value - centre - effect[block.first] - effect[block.second]
         n[items] = np.bincount(block.item, minlength=block.n_items)
         mean[items] = np.bincount(block.item, residual, block.n_items) / np.maximum(n[items], 1)
@@ -290,12 +288,10 @@ def drift_in_slots(blocks: Blocks, *, scale: Scale) -> Drift | None:
     the centre.
 
     blocks: as for `scale_of`, without a level where trials stand in no slot, which then are one slot an item.
-    Raises: StatisticsError [trial-columns], [trial-answer].
     """
     n_anchors, sums, n_slots = len(scale.effect), _MeanSums(len(scale.effect)), 0
     levels = list[Floats]()
     for items, block in _with_items(blocks()):
-        check_trials(block.item, block.first, block.second, block.levels, answer=block.value)
         known = scale.effect[block.first] + scale.effect[block.second] + scale.level[items][block.item]
         residual = block.value - scale.centre - known
         _, at, size = np.unique(block.levels, return_inverse=True, return_counts=True)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import binom
 
 from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
-from youden.stats.base.estimator import check_level, check_trials
+from youden.stats.base.clusters import check_level, check_trials
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,17 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns import Target
 from youden.nouns.pool import Floats, Ids, Positions, ReadOnly
-from youden.stats.additive.trial_fit import Blocks, ItemMoves, PairBlock, by_cell, by_level
-from youden.stats.base.clusters import NOTHING, PRIOR_CLUSTERS, CentredCovariance, covariance_of_blocks
-from youden.stats.base.estimator import check_trials
+from youden.stats.base.clusters import (
+    NOTHING,
+    PRIOR_CLUSTERS,
+    Blocks,
+    CentredCovariance,
+    ItemMoves,
+    PairBlock,
+    by_cell,
+    by_level,
+    covariance_of_blocks,
+)
 
 _PRIOR_ITEMS = 6
 
@@ -177,7 +185,7 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
     blocks: all answers, each of weight 1, each time it is called; their levels are slots where target is `these-items`, all of a
     slot in one block.
 
-    Raises: StatisticsError [trial-columns], [trial-answer], [slot-missing].
+    Raises: StatisticsError [slot-missing].
     Source: none in the paper; project statistics, designs over calls. A plan with its false positives: `TrialMean`.
 
     >>> first, second, item = np.array([0, 1, 2, 0, 1, 2]), np.array([1, 2, 0, 2, 0, 1]), np.array([0, 0, 0, 1, 1, 1])
@@ -190,7 +198,6 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     these, name = target == "these-items", "slots" if target == "these-items" else "items"
     for block in blocks():
-        check_trials(block.first, block.second, block.item, answer=block.value)
         times = by_cell(block, block.weight, n_agents)
         in_clusters = by_level(block, block.weight, n_agents) if these else times
         n += times.sum(axis=1)
@@ -251,7 +258,7 @@ def covariance_on_these_items(blocks: Blocks, *, ability: Floats, n_items: int) 
     Residuals as in `item_contributions`, centred in their slot. blocks: answers whose levels are slots, all of a slot in one
     block, each time it is called; all weigh 1. ability: float[K], their means, NaN without a trial.
 
-    Raises: StatisticsError [trial-columns], [trial-answer], [slot-missing] for trials without slots, [cluster-agents].
+    Raises: StatisticsError [slot-missing] for trials without slots, [cluster-agents].
     Source: none in the paper; project statistics, designs over calls.
     """
     sums = _SlotSums(ability)
@@ -296,7 +303,6 @@ class _SlotSums:
                 f"{len(block.value)} trials have no slot. Take the covariance of cells for such a plan.",
                 slug="slot-missing",
             )
-        check_trials(block.first, block.second, block.item, block.level, answer=block.value)
         K, e = len(self.n), self._residuals(block)
         ones = np.ones(len(e))
         in_slots, on_items = by_level(block, ones, K), by_cell(block, ones, K)

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Ids, Positions
 from youden.nouns.results import Part
-from youden.stats.base.estimator import check_trials
+from youden.stats.base.clusters import check_trials
 from youden.streams import own_stream
 
 MOST_NUMBERS = 3 * 10**8
