@@ -16,7 +16,7 @@ from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.run.ability import LEVEL, Abilities, choice_among
-from youden.run.estimators import standing_of
+from youden.run.ranking import standing_of
 from youden.run.rounds import run_rounds
 from youden.stats.base.metrics import spearman
 from youden.stats.trials.choice import Choice, upper_ends

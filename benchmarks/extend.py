@@ -24,7 +24,7 @@ from youden.nouns.pool import Floats
 from youden.protocol.extending import add_agents
 from youden.protocol.plan import make_plan
 from youden.run.ability import Abilities
-from youden.run.estimators import abilities_of
+from youden.run.ranking import abilities_of
 from youden.stats.trials.anchored import stretch_of
 
 PERCENT = 2.0

@@ -13,7 +13,8 @@ from youden.protocol.extending import add_agents
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.run.ability import Abilities
-from youden.run.estimators import abilities_of, fit_rates
+from youden.run.fits import fit_rates
+from youden.run.ranking import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.trials.anchored import stretch_of
 

@@ -35,7 +35,8 @@ from youden.nouns import PLAN, Agent, Plan, Split, Trials
 from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Floats, Ids
 from youden.nouns.trials import POOLED
-from youden.run.estimators import trial_abilities
+from youden.run.ability import Wanted
+from youden.run.ranking import trial_abilities
 
 SLOTS_OF_A_PART = 4_000
 _COLUMNS = (*TRIALS, *ANSWERS)
@@ -153,7 +154,7 @@ def measure(run: RunFolder) -> dict[str, float]:
         loaded = time.process_time()
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         tallied_at = time.process_time()
-        found = trial_abilities(trials)
+        found = trial_abilities(trials, Wanted())
         done = time.process_time()
     return {
         "trials": float(sums.n.sum() / 2),

@@ -34,7 +34,7 @@ from youden.judging.backends.lexical import Lexical
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import Size, default_calls, make_plan
 from youden.protocol.scores import tally
-from youden.run.estimators import abilities_of
+from youden.run.ranking import abilities_of
 from youden.stats.base.metrics import spearman
 from youden.stats.forecast import TRIALS, parts_of
 from youden.study.replaying import make_world, replay

@@ -10,8 +10,8 @@ from precision_runs import Judged, answered, blank, judged, recall, row, se
 from recorded import dense_abilities
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
-from youden.run.estimators import standing_of
 from youden.run.precision import Expected, expected_of, run_parts
+from youden.run.ranking import standing_of
 from youden.stats.base.metrics import spearman
 from youden.stats.forecast import Range
 

@@ -14,7 +14,7 @@ from recorded import answers_of, dense_abilities, world_of
 from youden.nouns.pool import Floats
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import make_plan
-from youden.run.estimators import abilities_of, standing_of
+from youden.run.ranking import abilities_of, standing_of
 from youden.run.rounds import run_rounds
 from youden.stats.forecast import at_share, slots_for
 from youden.study.replaying import replay

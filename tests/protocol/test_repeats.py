@@ -26,7 +26,7 @@ from youden.protocol.extending import add_calls, add_repeats
 from youden.protocol.plan import make_plan
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
-from youden.run.estimators import abilities_of
+from youden.run.ranking import abilities_of
 
 WORDS = np.array([f"word{n}" for n in range(300)])
 

@@ -17,8 +17,8 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.protocol.plan import make_plan
-from youden.run.estimators import standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
+from youden.run.ranking import standing_of
 from youden.run.rounds import run_rounds
 from youden.study.replaying import World, replay
 
@@ -273,7 +273,7 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
         asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
         of_all = {}
         for share in (0.0, 0.5):
-            monkeypatch.setattr("youden.run.estimators.LUCK", share)
+            monkeypatch.setattr("youden.run.looks.LUCK", share)
             of_all[share] = standing_of(result).ability
         assert of_all[0.5].argmax() == of_all[0.0].argmax()
         lead.append([of[asked].mean() - of[~asked].mean() for of in of_all.values()])

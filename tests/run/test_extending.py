@@ -23,9 +23,9 @@ from youden.protocol.blocks import after_steps, complete_part, extensions_of
 from youden.protocol.extending import add_agents, add_calls, add_items, trials_against_anchors
 from youden.protocol.plan import make_plan
 from youden.run.ability import Abilities
-from youden.run.estimators import abilities_of, anchors_of
 from youden.run.extended import place_added, scale_from
 from youden.run.extension import extension_facts
+from youden.run.ranking import abilities_of, anchors_of
 from youden.stats.trials.anchored import stretch_of
 
 K, J = 8, 20

@@ -18,7 +18,7 @@ from youden.protocol.extending import add_agents
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.run.ability import TRIALS
-from youden.run.estimators import abilities_of
+from youden.run.ranking import abilities_of
 from youden.study.budget_curves import estimate
 from youden.study.replaying import World, make_world, replay
 

@@ -20,8 +20,8 @@ from youden.nouns import PAIRED, Verdicts
 from youden.practice.extend import plan_extension
 from youden.practice.rejudge import plan_rejudge
 from youden.protocol.plan import make_plan
-from youden.run.estimators import standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
+from youden.run.ranking import standing_of
 from youden.run.rounds import run_rounds
 from youden.run.run_plan import draw_run_plan
 from youden.stats.forecast import at_share

@@ -18,7 +18,8 @@ from youden.practice.extend import PlannedExtension, extend_run, plan_extension
 from youden.protocol.designs.adaptive import ROUNDS, contenders
 from youden.run.ability import LEVEL, choice_among
 from youden.run.analysis import Analysis
-from youden.run.estimators import first_look, standing_of
+from youden.run.looks import first_look
+from youden.run.ranking import standing_of
 from youden.stats.trials.choice import choice, comparable, wanting
 from youden.stats.trials.comparisons import differences
 from youden.text.sentences import counted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
@@ -11,8 +12,9 @@ from youden.engines.block_kinds import ItemBlock
 from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import PLACING, PLAN
 from youden.nouns.pool import Bools, Floats, Positions
-from youden.protocol.blocks import after_steps, extensions_of
-from youden.run.ability import TRIALS, Abilities, ItemMatrices
+from youden.protocol.blocks import after_steps, complete_part, extensions_of, in_complete_part
+from youden.run.ability import TRIALS, Abilities, ItemMatrices, Look, Search
+from youden.run.looks import first_look
 from youden.stats.base.clusters import PRIOR_CLUSTERS, Blocks, CentredCovariance, PairBlock, covariance_of_blocks
 from youden.stats.trials.anchored import (
     AddedBlock,
@@ -24,6 +26,24 @@ from youden.stats.trials.anchored import (
     scale_of,
     stretch_of,
 )
+
+
+def first_part(trials: TrialsByItem) -> TrialsByItem:
+    """The complete slots of the first plan's agents."""
+    n_old = extensions_of(trials.plan).anchors
+    return trials.part(complete_part(trials.plan), lambda some: in_complete_part(some, n_old))
+
+
+def on_first_items(found: Abilities, part: TrialsByItem, n_items: int) -> Abilities:
+    """Abilities on the level of the first plan's items: items that joined later do not move it."""
+    if part.plan.n_items == n_items:
+        return found
+    n, total = 0, 0.0
+    for block in part.answers():
+        first = block.answer[block.start + block.item < n_items]
+        n, total = n + len(first), total + float(first.sum())
+    shift = total / n - found.fpr - float(np.nanmean(found.ability)) if n else 0.0
+    return found._replace(ability=found.ability + shift)
 
 
 def extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
@@ -88,6 +108,25 @@ def extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
         f"{anchors.method}; added trials: mean on the scale of the first {n_old} agents, linking error included",
         anchors.target,
     )
+
+
+def searched_on(trials: TrialsByItem, anchors: Abilities) -> Abilities:
+    """Abilities of an extended run, with the looks of the search that its last steps are.
+
+    Without a bound that is asked for there is one look, at the end; else one before the first step of the search, and one after
+    each. Steps go on with a search as long as they look for as many.
+    """
+    found, steps = extended_abilities(trials, anchors), extensions_of(trials.plan).steps
+    if (top := steps[-1].top) is None:
+        return found
+    goals = [step.within for step in takewhile(lambda step: step.top == top and step.within, reversed(steps))]
+    looks: list[Look] = []
+    for within, n in zip((*goals[::-1], steps[-1].within), range(len(steps) - len(goals), len(steps) + 1), strict=True):
+        one = found
+        if n < len(steps):
+            one = anchors if n == 0 else extended_abilities(at_step(trials, n), anchors)
+        looks.append(first_look(one, top=top, within=within, before=looks))
+    return found._replace(search=Search(top, steps[-1].within, tuple(looks)))
 
 
 def _over_items(moves: Callable[[], Iterator[ItemMatrices]], n: Floats, n_old: int) -> CentredCovariance:

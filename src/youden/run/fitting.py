@@ -23,12 +23,13 @@ from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import Finding, PartnerRules, Target
 from youden.nouns.facts import CallCounts
+from youden.run.ability import Wanted
 from youden.run.analysis import Analysis, analyse, judged_parts, sign
-from youden.run.estimators import fit_rates, fitted, trial_abilities
 from youden.run.extension import extension_facts
+from youden.run.fits import fit_rates, fitted
 from youden.run.over_judges import JUDGES, answers_for, as_asked, rows_for
 from youden.run.partner_rules import partner_rules
-from youden.run.ranking import warnings_of
+from youden.run.ranking import trial_abilities, warnings_of
 from youden.run.standings import AllAnswers, answers_of_pairs
 from youden.run.what_moves import says_moves, write_moves
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -55,7 +56,7 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
     with trials_by_item(rows_for(rows) if judges else rows, plan, folder.path, calls=counts, votes=votes) as trials:
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         model = ClippedLinear().fit(sums.symmetric)
-        found, component = trial_abilities(trials, target=target), model.component_
+        found, component = trial_abilities(trials, Wanted(target)), model.component_
         if found is not None:
             component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
         else:

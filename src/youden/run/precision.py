@@ -21,7 +21,8 @@ from youden.nouns.facts import ChoiceFacts
 from youden.nouns.judging import AnswerKind
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Adaptive, Width, adaptive_of, width_of
-from youden.run.estimators import balanced, standing_of
+from youden.run.ability import balanced
+from youden.run.ranking import standing_of
 from youden.stats.forecast import (
     DOMAINS,
     OwnVariances,

@@ -1,28 +1,44 @@
-"""The ranking that answers in memory support: abilities, the places they allow, and what a reader has to know.
+"""Which estimator ranks, and the ranking that answers in memory support: abilities, the places they allow, and what a
+reader has to know.
 
 Predictions, link tables and curl are not made here: `analyse` makes them for a run's folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import Finding, PartnerRules, Plan, Rates, RunFacts, Target, Verdicts
 from youden.nouns.pool import Ids
-from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
-from youden.run.estimators import fit_rates, fitted, trial_abilities
+from youden.protocol.blocks import extensions_of
+from youden.protocol.designs.adaptive import Adaptive
+from youden.run.ability import (
+    Abilities,
+    Groups,
+    Search,
+    Wanted,
+    choice_of,
+    of_slots,
+    ranking_table,
+    told_apart,
+)
+from youden.run.extended import first_part, on_first_items, searched_on
+from youden.run.fits import fit_rates, fitted
+from youden.run.looks import of_search
 from youden.run.over_judges import JUDGES, answers_for, as_asked
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
 from youden.stats.trials.comparisons import Differences, agent_components, disconnected
 from youden.stats.trials.false_positives import Alarm
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def rank(
@@ -90,6 +106,8 @@ def read_run(path: str | PathLike[str]) -> Run:
     >>> import youden
     >>> youden.read_run("runs/mine").ranking.agent  # doctest: +SKIP
     """
+    import pandas as pd  # takes long to load, and rounds need this module without its tables
+
     folder = RunFolder(Path(path))
     facts, plan = folder.read_facts(), folder.read_plan()
     ranking = pd.read_csv(folder.file("ranking.csv"))
@@ -108,20 +126,65 @@ def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
     return told_apart(found, component=model.component_)
 
 
+class Estimator(NamedTuple):
+    """ranks: which plans are its own; abilities: None where it cannot rank their trials after all."""
+
+    ranks: Callable[[Plan], bool]
+    abilities: Callable[[TrialsByItem, Wanted], Abilities | None]
+
+
+ESTIMATORS = (
+    Estimator(
+        lambda plan: plan.extensions is not None,
+        lambda trials, wanted: searched_on(trials, anchors_of(trials, target=wanted.target)),
+    ),
+    Estimator(lambda plan: plan.design == Adaptive.name, of_search),
+    Estimator(lambda plan: bool(plan.split.train.all()), of_slots),
+)
+"""The first that can ranks; where none can, `fitted`."""
+
+
+def trial_abilities(trials: TrialsByItem, wanted: Wanted) -> Abilities | None:
+    """By the first of `ESTIMATORS` that ranks these trials; None where `fitted` does: dense and cell designs, gaps, a holdout,
+    missing answers."""
+    own = (estimator.abilities(trials, wanted) for estimator in ESTIMATORS if estimator.ranks(trials.plan))
+    return next((found for found in own if found is not None), None)
+
+
+def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
+    """`trial_abilities` of answers in memory."""
+    return trial_abilities(TrialsByItem.of(result), Wanted(target))
+
+
+def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:
+    """Abilities of a plan in slots after a look. before: as `Wanted` has it. Raises: as `fitted`."""
+    trials = TrialsByItem.of(result)
+    return trial_abilities(trials, Wanted(target, before)) or fitted(trials, target=target).found
+
+
+def anchors_of(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
+    """Abilities of the first plan's agents, on the level of its items: from complete slots, or from the fit where cells rank."""
+    part, n_items = first_part(trials), extensions_of(trials.plan).items
+    found = trial_abilities(part, Wanted(target, with_items=True))
+    if found is None:
+        return fitted(part, target=target, with_items=True, n_first=n_items).found
+    return on_first_items(found, part, n_items)
+
+
 def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
     return TrialsByItem.of(answers_for(result) if target == JUDGES else result, votes=target != "items-like-these")
 
 
 def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
     """Abilities, the components of their agents, and what is wrong with these."""
-    found = trial_abilities(trials, target=target)
+    found = trial_abilities(trials, Wanted(target))
     if found is not None:
         component = components_of(trials)
         message = disconnected(component)
     else:
         _, model, found = fitted(trials, target=target)
         component, message = model.component_, model.message_
-    return as_asked(found, trials), component, message
+    return found if target == "items-like-these" else as_asked(found, trials), component, message
 
 
 def components_of(trials: TrialsByItem) -> Ids:

@@ -125,7 +125,7 @@ def _short(plan: Plan) -> str:
 
 def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
     """What comes after a look; a round begins with the very numbers that drew the first one, and goes on from it."""
-    from youden.run.estimators import standing_of
+    from youden.run.ranking import standing_of
 
     eligible = plan.split.train
     if plan.design == Width.name:
