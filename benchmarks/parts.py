@@ -35,7 +35,7 @@ from youden.nouns import PLAN, Agent, Plan, Split, Trials
 from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Floats, Ids
 from youden.nouns.trials import POOLED
-from youden.run.ability import Wanted
+from youden.run.ability import Aim
 from youden.run.ranking import trial_abilities
 
 SLOTS_OF_A_PART = 4_000
@@ -154,7 +154,7 @@ def measure(run: RunFolder) -> dict[str, float]:
         loaded = time.process_time()
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         tallied_at = time.process_time()
-        found = trial_abilities(trials, Wanted())
+        found = trial_abilities(trials, Aim())
         done = time.process_time()
     return {
         "trials": float(sums.n.sum() / 2),

@@ -26,7 +26,7 @@ from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.halves import halves_test
 from youden.protocol.plan import make_plan
-from youden.run.ability import Wanted
+from youden.run.ability import Aim
 from youden.run.over_judges import as_asked, learned, spread_of
 from youden.run.ranking import trial_abilities
 from youden.stats.trials.variance_parts import variance_parts
@@ -199,7 +199,7 @@ def again(n: int) -> Iterator[tuple[str, float, bool]]:
             for asked, n_votes in ASKED.items():
                 result = wavering(plan, chance, n_votes, np.random.default_rng([seed, 5]))
                 told = TrialsByItem.of(result, votes=True)
-                found = trial_abilities(told, Wanted("these-items"))
+                found = trial_abilities(told, Aim("these-items"))
                 assert found is not None
                 found = as_asked(found, told)
                 off = found.ability - found.ability.mean() - truth

@@ -130,7 +130,7 @@ class Abilities(NamedTuple):
         return np.asarray(self.ability + self.covariance.half_width(LEVEL))
 
 
-class Wanted(NamedTuple):
+class Aim(NamedTuple):
     """What is wanted of an estimator. target: what intervals speak of; before: the search as the look before found it, whose
     bounds need not be made again; with_items: whether `by_item` is made."""
 
@@ -241,10 +241,10 @@ MOST_LOST = 0.05
 """Share of an agent's paired trials that may lack an answer where plain means rank."""
 
 
-def of_slots(trials: TrialsByItem, wanted: Wanted) -> Abilities | None:
+def of_slots(trials: TrialsByItem, aim: Aim) -> Abilities | None:
     """By means of trials in slots; None where one has no slot, or too many lack an answer. Where every cell may teach, such means
     are fair: see `balanced`."""
-    plan, these = trials.plan, wanted.target == "these-items"
+    plan, these = trials.plan, aim.target == "these-items"
     if trials.slots is None or not few_lost(*trials.slots):
         return None
     if not trials.slots[1].any():
@@ -253,10 +253,10 @@ def of_slots(trials: TrialsByItem, wanted: Wanted) -> Abilities | None:
         lambda: (block.pairs(slots=these) for block in trials.answers()),
         n_agents=plan.n_agents,
         n_items=plan.n_items,
-        target=wanted.target,
+        target=aim.target,
     )
     own, no_rate = trials.apart.own_rates, not trials.apart.n_trials
-    return abilities_of_means(means, own, wanted.target, no_rate=no_rate, with_items=wanted.with_items)
+    return abilities_of_means(means, own, aim.target, no_rate=no_rate, with_items=aim.with_items)
 
 
 def balanced(plan: Plan) -> bool:

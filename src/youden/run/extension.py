@@ -13,7 +13,7 @@ from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import AgentMove, ExtensionFacts
 from youden.nouns.pool import Bools, Floats, or_none
 from youden.protocol.blocks import extensions_of
-from youden.run.ability import Abilities, Wanted
+from youden.run.ability import Abilities, Aim
 from youden.run.extended import added_answers, answers_of_anchors, at_step, place_added, scale_from
 from youden.run.ranking import anchors_of, trial_abilities
 from youden.stats.trials.anchored import drift_beside, drift_in_slots, stretch_of
@@ -28,7 +28,7 @@ def extension_facts(trials: TrialsByItem, after: Abilities, *, answered_anew: bo
     if not n_steps:
         return None
     last, earlier = extensions.steps[-1], at_step(trials, n_steps - 1)
-    before = trial_abilities(earlier, Wanted()) or anchors_of(earlier)
+    before = trial_abilities(earlier, Aim()) or anchors_of(earlier)
     found = _drift(trials, earlier)
     place_before, place_after = tied_places(before.ability), tied_places(after.ability)
     return ExtensionFacts(

@@ -23,7 +23,7 @@ from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import Finding, PartnerRules, Target
 from youden.nouns.facts import CallCounts
-from youden.run.ability import Wanted
+from youden.run.ability import Aim
 from youden.run.analysis import Analysis, analyse, judged_parts, sign
 from youden.run.extension import extension_facts
 from youden.run.fits import fit_rates, fitted
@@ -56,7 +56,7 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
     with trials_by_item(rows_for(rows) if judges else rows, plan, folder.path, calls=counts, votes=votes) as trials:
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         model = ClippedLinear().fit(sums.symmetric)
-        found, component = trial_abilities(trials, Wanted(target)), model.component_
+        found, component = trial_abilities(trials, Aim(target)), model.component_
         if found is not None:
             component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
         else:

@@ -10,7 +10,7 @@ import numpy as np
 from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns.pool import Bools
 from youden.protocol.designs.adaptive import adaptive_of
-from youden.run.ability import LEVEL, MOST, Abilities, Look, Search, Wanted
+from youden.run.ability import LEVEL, MOST, Abilities, Aim, Look, Search
 from youden.run.fits import AT_ONCE, abilities_of_fit
 from youden.stats.additive.trial_fit import trial_fit
 from youden.stats.base.clusters import PairBlock
@@ -26,7 +26,7 @@ NEARLY = 0.999
 """A search that has spent so much of its budget has spent it."""
 
 
-def of_search(trials: TrialsByItem, wanted: Wanted) -> Abilities | None:
+def of_search(trials: TrialsByItem, aim: Aim) -> Abilities | None:
     """Abilities of an adaptive plan, less the pooled FPR, by `trial_fit` with a level for each slot; None where it gives None.
 
     What a round asks tells contenders apart on the same item and partner. Against everybody else they are measured by slots
@@ -36,7 +36,7 @@ def of_search(trials: TrialsByItem, wanted: Wanted) -> Abilities | None:
     among them, which later rounds measure anew.
     """
     plan, design, rate = trials.plan, adaptive_of(trials.plan), trials.apart.rate or 0.0
-    looks = [] if wanted.before is None else list(wanted.before.looks)
+    looks = [] if aim.before is None else list(aim.before.looks)
     pilot = np.zeros(2)
     for block in trials.answers():
         first = block.answer[(block.slot >= 0) & (block.step == 0)]
@@ -46,7 +46,7 @@ def of_search(trials: TrialsByItem, wanted: Wanted) -> Abilities | None:
         found = trial_fit(partial(_by_slots, trials, last, rate), n_agents=plan.n_agents, n_items=plan.n_items)
         if found is None:
             return None
-        made = abilities_of_fit(found, level, rate, wanted.target, with_items=True)
+        made = abilities_of_fit(found, level, rate, aim.target, with_items=True)
         told = differences(made.ability, made.covariance, level=LEVEL)
         come = min(1.0, int(trials.n_asked[: last + 1].sum()) / design.budget(plan.split.train))
         turn = trials.told[last] > 0

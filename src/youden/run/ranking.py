@@ -21,9 +21,9 @@ from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Adaptive
 from youden.run.ability import (
     Abilities,
+    Aim,
     Groups,
     Search,
-    Wanted,
     choice_of,
     of_slots,
     ranking_table,
@@ -126,46 +126,46 @@ def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
     return told_apart(found, component=model.component_)
 
 
-class Estimator(NamedTuple):
+class Way(NamedTuple):
     """ranks: which plans are its own; abilities: None where it cannot rank their trials after all."""
 
     ranks: Callable[[Plan], bool]
-    abilities: Callable[[TrialsByItem, Wanted], Abilities | None]
+    abilities: Callable[[TrialsByItem, Aim], Abilities | None]
 
 
 ESTIMATORS = (
-    Estimator(
+    Way(
         lambda plan: plan.extensions is not None,
-        lambda trials, wanted: searched_on(trials, anchors_of(trials, target=wanted.target)),
+        lambda trials, aim: searched_on(trials, anchors_of(trials, target=aim.target)),
     ),
-    Estimator(lambda plan: plan.design == Adaptive.name, of_search),
-    Estimator(lambda plan: bool(plan.split.train.all()), of_slots),
+    Way(lambda plan: plan.design == Adaptive.name, of_search),
+    Way(lambda plan: bool(plan.split.train.all()), of_slots),
 )
 """The first that can ranks; where none can, `fitted`."""
 
 
-def trial_abilities(trials: TrialsByItem, wanted: Wanted) -> Abilities | None:
+def trial_abilities(trials: TrialsByItem, aim: Aim) -> Abilities | None:
     """By the first of `ESTIMATORS` that ranks these trials; None where `fitted` does: dense and cell designs, gaps, a holdout,
     missing answers."""
-    own = (estimator.abilities(trials, wanted) for estimator in ESTIMATORS if estimator.ranks(trials.plan))
+    own = (estimator.abilities(trials, aim) for estimator in ESTIMATORS if estimator.ranks(trials.plan))
     return next((found for found in own if found is not None), None)
 
 
 def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
     """`trial_abilities` of answers in memory."""
-    return trial_abilities(TrialsByItem.of(result), Wanted(target))
+    return trial_abilities(TrialsByItem.of(result), Aim(target))
 
 
 def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:
-    """Abilities of a plan in slots after a look. before: as `Wanted` has it. Raises: as `fitted`."""
+    """Abilities of a plan in slots after a look. before: as `Aim` has it. Raises: as `fitted`."""
     trials = TrialsByItem.of(result)
-    return trial_abilities(trials, Wanted(target, before)) or fitted(trials, target=target).found
+    return trial_abilities(trials, Aim(target, before)) or fitted(trials, target=target).found
 
 
 def anchors_of(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
     """Abilities of the first plan's agents, on the level of its items: from complete slots, or from the fit where cells rank."""
     part, n_items = first_part(trials), extensions_of(trials.plan).items
-    found = trial_abilities(part, Wanted(target, with_items=True))
+    found = trial_abilities(part, Aim(target, with_items=True))
     if found is None:
         return fitted(part, target=target, with_items=True, n_first=n_items).found
     return on_first_items(found, part, n_items)
@@ -177,7 +177,7 @@ def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
 
 def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
     """Abilities, the components of their agents, and what is wrong with these."""
-    found = trial_abilities(trials, Wanted(target))
+    found = trial_abilities(trials, Aim(target))
     if found is not None:
         component = components_of(trials)
         message = disconnected(component)
