@@ -77,11 +77,6 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
     assert got.seconds > 0
 
 
-async def test_a_count_in_quotes_is_read_alike_by_all(backend: str) -> None:
-    got, _ = await ask(backend, Reply("YES", usage={"prompt_tokens": "9", "completion_tokens": "1"}))
-    assert (got.tokens_in, got.tokens_out) == (9, 1)
-
-
 @pytest.mark.parametrize("cookie", ["a=plain", "a=pässwörd", "a=秘密"])
 async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(backend: str, cookie: str) -> None:
     async with WireServer(
@@ -109,9 +104,10 @@ async def test_respx_stands_in_for_the_server_whatever_openai_is_installed() -> 
     assert (got.text, got.fingerprint, route.call_count) == ("YES", "fp", 1)
 
 
-async def test_a_refusal_is_kept(backend: str) -> None:
-    got, _ = await ask(backend, Reply("", refusal="I cannot."))
-    assert (got.text, got.refusal) == ("", "I cannot.")
+async def test_a_refusal_and_a_count_in_quotes_are_read_alike_by_all(backend: str) -> None:
+    usage = {"prompt_tokens": "9", "completion_tokens": "1"}
+    got, _ = await ask(backend, Reply("", refusal="I cannot.", usage=usage))
+    assert (got.text, got.refusal, got.tokens_in, got.tokens_out) == ("", "I cannot.", 9, 1)
 
 
 async def test_a_refusal_without_a_text_or_usage_is_kept_as_it_is(plain: str) -> None:
@@ -229,8 +225,8 @@ async def test_one_plan_through_every_backend_gives_equal_verdicts_then_replayed
         config = load_judge_config({"backend": "replay", "of": configs[backend].public()})
         again = await judged.ask(PLAN, POOL, config, tmp_path / f"{backend}.db")
         for column in ("answer", "hard", "missing"):
-            np.testing.assert_array_equal(getattr(result, column), getattr(results[0], column))
-            np.testing.assert_array_equal(getattr(result, column), getattr(again, column))
+            for other in (results[0], again):
+                np.testing.assert_array_equal(getattr(result, column), getattr(other, column))
         assert result.judge == again.judge
 
 

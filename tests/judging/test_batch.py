@@ -281,15 +281,25 @@ async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_pai
         assert (await ask(server, store)).answered.all()
 
 
-async def test_lines_without_quota_end_the_run_with_all_answers_kept(store: Store) -> None:
-    quota = Reply(status=429, error={"message": "no quota", "code": "insufficient_quota"})
-    async with BatchServer(lambda n, body: well_behaved(n, body) if n < 100 else quota) as server:
-        with pytest.raises(JudgeError, match=r"no quota.*\[judge-quota\]"):
+@pytest.mark.parametrize(
+    ("n_good", "error", "says"),
+    [
+        (100, {"status": 429, "code": "insufficient_quota"}, r"no quota.*\[judge-quota\]"),
+        (0, {"status": 451, "code": None}, r"no quota.*\[judge-rejects\]"),
+    ],
+)
+async def test_what_would_befall_every_line_ends_the_run_with_all_answers_kept(
+    store: Store, n_good: int, error: dict[str, Any], says: str
+) -> None:
+    """So do rejections before the first answer, which are no trial's own."""
+    odd = Reply(status=error["status"], error={"message": "no quota", "code": error["code"]})
+    async with BatchServer(lambda n, body: well_behaved(n, body) if n < n_good else odd) as server:
+        with pytest.raises(JudgeError, match=says):
             await ask(server, store)
-        assert len(store) == 100
+        assert len(store) == n_good
         server.behave = well_behaved
         assert (await ask(server, store)).answered.all()
-        assert [len(lines) for lines in server.inputs] == [240, 140]
+        assert [len(lines) for lines in server.inputs] == [240, 240 - n_good]
 
 
 @pytest.mark.slow
@@ -473,12 +483,3 @@ async def test_every_provider_of_batches_serves_a_plan_and_shows_no_key(store: S
     await provider.aclose()
     async with BatchServer() as server:
         assert (await ask(server, store, changes={"backend": name})).answered.all()
-
-
-async def test_rejections_before_the_first_answer_are_no_trials_own(store: Store) -> None:
-    portal = Reply(status=451, error={"message": "log in first"})
-    async with BatchServer(lambda _n, _body: portal) as server:
-        with pytest.raises(JudgeError, match=r"log in first.*\[judge-rejects\]"):
-            await ask(server, store)
-        server.behave = well_behaved
-        assert (await ask(server, store)).answered.all()

@@ -12,15 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import Youden, wire_judge, write_small_run
-from judged import ENVIRONMENT, KEY, dense_plan, judge_config
+from judged import KEY, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
-from youden.judging.config.judge_files import load_judge_config
-from youden.judging.engine import judge_plan
 from youden.judging.outside.cassette_file import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
 from youden.judging.question.parsing import PARSERS, Decision, Reading, read_answer
 from youden.judging.question.prompts import load_prompt
@@ -205,15 +203,3 @@ def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:
     assert (done.n_added, done.n_kept) == (1, 1)
     with open_store(tmp_path / "v.db") as store:
         assert store.answers([known.key])[known.key].text == "YES"
-
-
-async def test_a_replay_from_a_cassette_needs_neither_server_nor_key(tmp_path: Path) -> None:
-    questions = JUDGE.questions()
-    entries = {an_entry(n).key: an_entry(n) for n in range(len(PLAN))}
-    write_cassette(tmp_path / "c.jsonl", Cassette((JUDGE.public(),), entries))
-    import_cassette(tmp_path / "c.jsonl", tmp_path / "v.db")
-    assert questions.address == "http://127.0.0.1:9/v1"
-    with open_store(tmp_path / "v.db", read_only=True) as store:
-        verdicts = await judge_plan(PLAN, POOL, config=load_judge_config("replay"), store=store, environment={})
-    assert verdicts.answered.all()
-    assert ENVIRONMENT["OPENAI_API_KEY"] not in repr(verdicts.judge)

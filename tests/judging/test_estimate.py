@@ -54,30 +54,22 @@ def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(encoding_name_for_model=name_for, get_encoding=get))
 
 
-def test_without_a_tokenizer_on_disk_a_token_is_four_characters(
+def test_a_tokenizer_on_disk_is_used_and_named_and_without_one_a_token_is_four_characters(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tiktoken(monkeypatch)
-    config = load_judge_config(API)
-    cost = estimate(PLAN, POOL, config, environment={"TIKTOKEN_CACHE_DIR": str(tmp_path)})
+    config, environment = load_judge_config(API), {"TIKTOKEN_CACHE_DIR": str(tmp_path)}
+    by_four = estimate(PLAN, POOL, config, environment=environment)
     characters = PLAN.characters + config.overhead_characters * len(PLAN)
-    assert cost.tokens_in == -(-characters // 4)
-    assert (cost.tokenizer, cost.prices) == ("characters / 4", "the judge's config")
-    assert cost.usd == pytest.approx((cost.tokens_in + 2 * cost.tokens_out) / 1e6)
-
-
-def test_a_tokenizer_on_disk_is_used_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    tiktoken(monkeypatch)
+    assert by_four.tokens_in == -(-characters // 4)
+    assert (by_four.tokenizer, by_four.prices) == ("characters / 4", "the judge's config")
+    assert by_four.usd == pytest.approx((by_four.tokens_in + 2 * by_four.tokens_out) / 1e6)
     url = "https://openaipublic.blob.core.windows.net/encodings/pairs.tiktoken"
     (tmp_path / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).write_bytes(b"")
-    environment = {"TIKTOKEN_CACHE_DIR": str(tmp_path)}
-    by_four = estimate(PLAN, POOL, load_judge_config(API), environment={})
-    cost = estimate(PLAN, POOL, load_judge_config(API), environment=environment)
+    cost = estimate(PLAN, POOL, config, environment=environment)
     assert cost.tokenizer == "pairs"
     assert cost.tokens_in == pytest.approx(2 * by_four.tokens_in, rel=0.05)
-    assert cost.usd is not None
-    assert by_four.usd is not None
-    assert cost.usd > 1.5 * by_four.usd
+    assert cost.usd == pytest.approx((cost.tokens_in + 2 * cost.tokens_out) / 1e6)
     unknown = estimate(PLAN, POOL, load_judge_config(API | {"model": "other"}), environment=environment)
     assert unknown.tokenizer == "characters / 4"
 

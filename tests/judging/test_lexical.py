@@ -132,35 +132,14 @@ def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap
     assert capped < 0.9 * won()
 
 
-def test_paired_texts_get_a_yes_and_independent_ones_a_no() -> None:
-    pool = pool_of([[f"river{j} mill{j} the" for j in range(10)]] * 2)
-    verdicts = Lexical().answer_many(pool, plan_of(pool, all_trials(2, 10)))
-    paired = verdicts.plan.arm == PAIRED
-    assert (verdicts.hard == paired).all()
-    assert (verdicts.answer == paired).all()
-
-
-def test_verdicts_are_one_answered_row_a_trial() -> None:
+def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:
     pool = pool_of(small_texts(0))
     judge: PlanJudge = Lexical()
     plan = plan_of(pool, all_trials(3, 10))
     verdicts = judge.answer_many(pool, plan)
-    assert verdicts.plan is plan
-    assert verdicts.answered.all()
-    assert len(verdicts) == len(plan)
-    assert verdicts.answer.min() >= 0
-    assert verdicts.answer.max() <= 1
-    assert set(verdicts.hard) == {0.0, 1.0}
     assert plan.cost(Lexical()).usd == 0
     assert json.loads(json.dumps(verdicts.judge)) == verdicts.judge
     assert {"name", "version", "folds", "seed", "similarity"} <= verdicts.judge.keys()
-
-
-def test_the_order_of_the_two_texts_does_not_matter() -> None:
-    pool = pool_of(small_texts(1))
-    forth = plan_of(pool, [(j, 0, 1, o) for j in range(10) for o in [*range(j), -1]])
-    back = plan_of(pool, [(j, 1, 0, -1) if o < 0 else (o, 1, 0, j) for j in range(10) for o in [*range(j), -1]])
-    np.testing.assert_array_equal(Lexical().answer_many(pool, forth).answer, Lexical().answer_many(pool, back).answer)
 
 
 def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
@@ -170,25 +149,6 @@ def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
     part = Lexical(3).answer_many(pool, plan_of(pool, trials[::7]))
     np.testing.assert_array_equal(whole.answer[::7], part.answer)
     assert not np.array_equal(whole.answer, Lexical(4).answer_many(pool, plan_of(pool, trials)).answer)
-
-
-def test_the_folds_of_the_judged_items_have_no_say() -> None:
-    texts = small_texts(3)
-    fold = np.random.default_rng(0).permutation(10) % 5
-    item, neighbour = np.flatnonzero(fold == 0)
-    elsewhere = int(np.flatnonzero(fold == 1)[0])
-    changed = [list(row) for row in texts]
-    for row in changed:
-        row[neighbour] = "the words of this item are item0word1 common1 common2 now"
-
-    def answer(of: list[list[str | None]], trial: tuple[int, int, int, int]) -> float:
-        pool = pool_of(of)
-        return float(Lexical().answer_many(pool, plan_of(pool, [trial])).answer[0])
-
-    same_fold, other_fold = (int(item), 0, 1, -1), (elsewhere, 0, 1, -1)
-    assert answer(texts, same_fold) == answer(changed, same_fold)
-    assert answer(texts, (elsewhere, 0, 1, int(item))) == answer(changed, (elsewhere, 0, 1, int(item)))
-    assert answer(texts, other_fold) != answer(changed, other_fold)
 
 
 def test_chinese_responses_are_told_apart() -> None:

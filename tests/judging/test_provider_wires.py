@@ -30,6 +30,7 @@ from youden.nouns import Completion, Request, Verdicts
 POOL = make_pool(3, 6)
 PLAN = dense_plan(POOL)
 HOSTED = [judge for judge in known_judges() if judge.backend in PROVIDERS]
+ONE_A_CLASS = list({PROVIDERS[judge.backend].place: judge for judge in HOSTED}.values())
 
 
 def at(judge: JudgeConfig, url: str) -> JudgeConfig:
@@ -82,13 +83,11 @@ async def test_its_answer_and_usage_are_read_and_its_key_goes_into_the_header_al
     assert [one.content for one in request.messages] == [text for text in texts if text]
 
 
+@pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)
 async def test_a_refusal_is_no_answer(judge: JudgeConfig) -> None:
     got, *_ = await asked(judge, Reply("", refusal="I cannot."))
     assert isinstance(got, Completion)
     assert judge.questions().read(got).missing == "refused"
-
-
-ONE_A_CLASS = list({PROVIDERS[judge.backend].place: judge for judge in HOSTED}.values())
 
 
 @pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)

@@ -33,32 +33,23 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = (
-    (),
-    ("choices",),
-    ("choices", 0),
-    ("choices", 0, "message"),
-    ("choices", 0, "message", "content"),
-    ("choices", 0, "message", "refusal"),
-    ("choices", 0, "message", "provider_specific_fields"),
-    ("choices", 0, "finish_reason"),
-    ("choices", 0, "logprobs"),
-    ("choices", 0, "logprobs", "content"),
-    ("choices", 0, "logprobs", "content", 0),
-    ("choices", 0, "logprobs", "content", 0, "token"),
-    ("choices", 0, "logprobs", "content", 1, "top_logprobs"),
-    ("choices", 0, "logprobs", "content", 1, "top_logprobs", 0),
-    ("choices", 0, "logprobs", "content", 1, "top_logprobs", 0, "token"),
-    ("choices", 0, "logprobs", "content", 1, "top_logprobs", 0, "logprob"),
-    ("model",),
-    ("system_fingerprint",),
-    ("usage",),
-    ("usage", "prompt_tokens"),
-    ("usage", "completion_tokens"),
+Place = tuple[str | int, ...]
+CHOICE: Place = ("choices", 0)
+MESSAGE: Place = (*CHOICE, "message")
+ODDS_OF: Place = (*CHOICE, "logprobs")
+BLANK: Place = (*ODDS_OF, "content", 0)
+TOP: Place = (*ODDS_OF, "content", 1, "top_logprobs")
+LOGPROB: Place = (*TOP, 0, "logprob")
+FIELDS: tuple[Place, ...] = (
+    *((), ("choices",), CHOICE, MESSAGE, (*CHOICE, "finish_reason"), ODDS_OF, (*ODDS_OF, "content")),
+    *((*MESSAGE, name) for name in ("content", "refusal", "provider_specific_fields")),
+    *(BLANK, (*BLANK, "token"), TOP, (*TOP, 0), (*TOP, 0, "token"), LOGPROB),
+    *((name,) for name in ("model", "system_fingerprint", "usage")),
+    *(("usage", name) for name in ("prompt_tokens", "completion_tokens")),
 )
 
 
-def reply(path: tuple[str | int, ...] = (), value: object = None) -> Any:
+def reply(path: Place = (), value: object = None) -> Any:
     """A whole reply, with `value` in the place of one field."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "YES"}, "finish_reason": "stop"}
     whole: Any = {"model": "m", "system_fingerprint": "fp", "choices": [choice | {"logprobs": ODDS}]}
@@ -72,7 +63,6 @@ def reply(path: tuple[str | int, ...] = (), value: object = None) -> Any:
     return whole
 
 
-LOGPROB = FIELDS[15]
 WHOLE = Completion("YES", "stop", "m", 100, 1, 0.5, "fp", None, (("YES", -0.1),))
 
 
@@ -88,9 +78,7 @@ def test_a_whole_reply_is_read() -> None:
 
 
 @given(st.sampled_from(FIELDS), JSON)
-def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(
-    path: tuple[str | int, ...], value: object
-) -> None:
+def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(path: Place, value: object) -> None:
     try:
         found = checked(reply(path, value) if path else value, seconds=0.5)
     except CallError:
@@ -131,13 +119,13 @@ def assert_sound(found: Completion) -> None:
         (("new",), {"deep": [1]}),
         (("system_fingerprint",), None),
         (("system_fingerprint",), ["a"]),
-        (("choices", 0, "logprobs"), None),
-        (("choices", 0, "message", "refusal"), ""),
-        (("choices", 0, "message", "tool_calls"), []),
+        (ODDS_OF, None),
+        ((*MESSAGE, "refusal"), ""),
+        ((*MESSAGE, "tool_calls"), []),
         (("error",), None),
     ],
 )
-def test_a_harmless_oddity_stays_answered(path: tuple[str | int, ...], value: object) -> None:
+def test_a_harmless_oddity_stays_answered(path: Place, value: object) -> None:
     found = checked(reply(path, value), seconds=0.5)
     assert (found.text, found.tokens_in, found.tokens_out) == ("YES", 100, 1)
 
@@ -153,20 +141,20 @@ def test_a_description_of_another_type_is_left_out(value: object) -> None:
     for path, without in (
         (("model",), {"model": ""}),
         (("system_fingerprint",), {"fingerprint": None}),
-        (("choices", 0, "finish_reason"), {"finish_reason": "unknown"}),
-        (("choices", 0, "message", "refusal"), {}),
+        ((*CHOICE, "finish_reason"), {"finish_reason": "unknown"}),
+        ((*MESSAGE, "refusal"), {}),
     ):
         assert checked(reply(path, value), seconds=0.5) == replace(WHOLE, **without)
 
 
 def test_names_are_bounded_and_half_surrogates_leave() -> None:
     assert len(checked(reply(("model",), "m" * 10_000), seconds=0).model) == LONGEST_NAME
-    assert checked(reply(("choices", 0, "message", "content"), "a\ud800"), seconds=0).text == "a?"
+    assert checked(reply((*MESSAGE, "content"), "a\ud800"), seconds=0).text == "a?"
 
 
 def test_a_refusal_is_kept_wherever_it_stands() -> None:
-    assert checked(reply(("choices", 0, "message", "refusal"), "no"), seconds=0).refusal == "no"
-    own = ("choices", 0, "message", "provider_specific_fields")
+    assert checked(reply((*MESSAGE, "refusal"), "no"), seconds=0).refusal == "no"
+    own = (*MESSAGE, "provider_specific_fields")
     assert checked(reply(own, {"refusal": "no"}), seconds=0).refusal == "no"
 
 
@@ -178,19 +166,19 @@ def test_a_refusal_is_kept_wherever_it_stands() -> None:
         (("choices",), [], "choices is an empty list"),
         (("choices",), None, "choices is not there"),
         (("choices",), {"0": 1}, "choices is of type dict"),
-        (("choices", 0), "YES", r"choices\[0\] is of type str"),
-        (("choices", 0, "message"), None, "the message is not there"),
-        *((FIELDS[4], value, "the content is of type") for value in (5, ["YES"], {"text": "YES"}, True)),
-        (FIELDS[8], "none", "logprobs is of type str"),
-        (FIELDS[9], "none", "the content of logprobs is of type str"),
-        (FIELDS[10], 5, "a token of logprobs is of type int"),
-        (FIELDS[11], 5, "a token of logprobs is of type int"),
-        (FIELDS[12], "x", "top_logprobs is of type str"),
-        (FIELDS[13], "x", "an alternative is of type str"),
-        (FIELDS[14], 5, "an alternative is no token with its log-probability"),
+        (CHOICE, "YES", r"choices\[0\] is of type str"),
+        (MESSAGE, None, "the message is not there"),
+        *(((*MESSAGE, "content"), value, "the content is of type") for value in (5, ["YES"], {"text": "YES"}, True)),
+        (ODDS_OF, "none", "logprobs is of type str"),
+        ((*ODDS_OF, "content"), "none", "the content of logprobs is of type str"),
+        (BLANK, 5, "a token of logprobs is of type int"),
+        ((*BLANK, "token"), 5, "a token of logprobs is of type int"),
+        (TOP, "x", "top_logprobs is of type str"),
+        ((*TOP, 0), "x", "an alternative is of type str"),
+        ((*TOP, 0, "token"), 5, "an alternative is no token with its log-probability"),
     ],
 )
-def test_a_reply_without_its_parts_is_no_answer(path: tuple[str | int, ...], value: object, words: str) -> None:
+def test_a_reply_without_its_parts_is_no_answer(path: Place, value: object, words: str) -> None:
     fails(reply(path, value) if path else value, words)
 
 
@@ -204,9 +192,9 @@ def test_odds_that_are_only_written_oddly_are_read() -> None:
         (LOGPROB, 1e-7, (("YES", 0.0),)),
         (LOGPROB, -9999, (("YES", -9999.0),)),
         (LOGPROB, -math.inf, ()),
-        (FIELDS[12], None, ()),
-        (FIELDS[9], None, ()),
-        (FIELDS[9], [], ()),
+        (TOP, None, ()),
+        ((*ODDS_OF, "content"), None, ()),
+        ((*ODDS_OF, "content"), [], ()),
     ):
         assert checked(reply(path, value), seconds=0).top_logprobs == odds
 

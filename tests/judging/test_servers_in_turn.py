@@ -77,24 +77,19 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     assert any(first.url in said.says and "was left out" in said.says for said in verdicts.warnings)
 
 
-async def test_a_server_that_hangs_keeps_few_calls_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_turn, "FIRST_WAIT", 600)
-    async with WireServer(lambda *_: Reply(fault="stall")) as stuck, WireServer() as well:
-        verdicts = await ask(store, stuck, well, timeout=0.3)
-    assert verdicts.answered.all()
-    assert stuck.n_requests <= 8
-
-
-async def test_a_server_that_turns_every_call_down_is_left_out_and_named(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("reply", "why"), [(Reply(fault="stall"), "no reply in time"), (Reply(status=404), "HTTP 404")]
+)
+async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch, reply: Reply, why: str
 ) -> None:
     monkeypatch.setattr(in_turn, "FIRST_WAIT", 600)
-    async with WireServer(lambda *_: Reply(status=404)) as wrong, WireServer() as right:
-        verdicts = await ask(store, right, wrong)
+    async with WireServer(lambda *_: reply) as wrong, WireServer() as right:
+        verdicts = await ask(store, right, wrong, timeout=0.3 if reply.fault == "stall" else 60)
         assert verdicts.answered.all()
         assert wrong.n_requests <= 8
         (said,) = (said for said in verdicts.warnings if wrong.url in said.says)
-        assert "also at the end (the last failure: HTTP 404" in said.says
+        assert f"also at the end (the last failure: {why}" in said.says
 
 
 async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Store) -> None:
