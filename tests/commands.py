@@ -29,6 +29,20 @@ class Ended:
     out: str
     err: str
 
+    def well(self) -> Ended:
+        """Itself, where it ended well."""
+        assert self.code == 0, self.err
+        return self
+
+    @property
+    def said(self) -> Any:
+        """The JSON of a command that ended well."""
+        return json.loads(self.well().out)
+
+    def refuses(self, slug: str) -> bool:
+        """Whether it ended with 2 and an error of this slug."""
+        return self.code == 2 and self.err.rstrip().endswith(f"[{slug}]")
+
 
 Youden = Callable[..., Ended]
 

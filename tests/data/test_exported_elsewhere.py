@@ -12,6 +12,7 @@ from test_exporters import HOSTILE_IDS, hostile_pool
 
 from commands import Youden, write_config
 from hub_server import COMMIT, TOKEN, hub
+from importing import TOOLS, tool
 from pools import make_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.export_files import Terms
@@ -19,14 +20,6 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool, write_pool
 
 pytestmark = pytest.mark.slow
-TOOLS = Path(__file__).parents[1] / "tools"
-
-
-def tool(variable: str, packages: str) -> str:
-    found = os.environ.get(variable)
-    if not found:
-        pytest.skip(f"{variable} names no interpreter with {packages}")
-    return found
 
 
 def in_tools(python: str, *words: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -67,8 +67,7 @@ def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
 
 
 def test_a_real_log_of_three_epochs_gives_every_response(inspect_logs: Path, youden: Youden, tmp_path: Path) -> None:
-    ended = youden("import", "inspect", str(inspect_logs / "logs-epochs"), "--out", "pool")
-    assert ended.code == 0, ended.err
+    ended = youden("import", "inspect", str(inspect_logs / "logs-epochs"), "--out", "pool").well()
     assert "27 responses are repeats, all kept: 3 of one agent to one item" in ended.err
     said = {f"{name}, answer {n}." for name in ("one", "two", "three") for n in range(9)}
     pool = read_pool(tmp_path / "pool")
@@ -125,9 +124,8 @@ def arrow(folder: Path, rows: dict[str, list[str]]) -> Path:
 def test_a_saved_split_is_an_agent_or_has_a_column_for_it(tmp_path: Path) -> None:
     rows = {"agent": ["a", "b"], "item": ["x", "x"], "text": ["one", "two"]}
     assert cells(load("hf-dataset", arrow(tmp_path / "all", rows))) == {("a", "x"): "one", ("b", "x"): "two"}
-    with pytest.raises(ImportFormatError) as caught:
+    with pytest.raises(ImportFormatError, match=r"\[import-format\]"):
         load("hf-dataset", tmp_path)
-    assert caught.value.slug == "import-format"
 
 
 def test_lm_eval_rows_by_log_likelihood_are_left_out_and_filters_are_one_response(tmp_path: Path) -> None:
@@ -184,36 +182,6 @@ def test_fastchat_and_arena_hard_answers_with_their_questions(tmp_path: Path) ->
     }
     arena = load("fastchat", write(tmp_path / "old.jsonl", old), write(tmp_path / "new.jsonl", new))
     assert cells(arena) == {("old", "q"): "hello", ("new", "q"): "good day"}
-
-
-def promptfoo(provider: object, test: int | None, output: object, **more: object) -> dict[str, object]:
-    row = {
-        "provider": provider,
-        "prompt": {"raw": f"Tell {test}", "label": "p"},
-        "vars": {"t": test},
-        "promptIdx": 0,
-        **more,
-    }
-    row |= {} if test is None else {"testIdx": test}
-    return row | ({} if output is None else {"response": {"output": output}})
-
-
-def test_promptfoo_results_versions_2_and_3(tmp_path: Path) -> None:
-    rows = [
-        promptfoo({"id": "openai:gpt", "label": "GPT"}, 0, "text"),
-        promptfoo({"id": "openai:gpt", "label": "GPT"}, 1, {"a": 1}),
-        promptfoo({"id": "ollama:x"}, 0, None, error="timeout"),
-        promptfoo({"id": "ollama:x"}, 1, "other"),
-    ]
-    third = load(
-        "promptfoo", write(tmp_path / "v3.json", whole={"evalId": "e", "results": {"version": 3, "results": rows}})
-    )
-    assert cells(third)["GPT", "test-001"] == '{"a":1}'
-    assert third.left_out == {"the call failed": 1}
-    assert third.unaligned == ("test-000",)
-    old = [{key: value for key, value in row.items() if key != "testIdx"} for row in rows]
-    second = load("promptfoo", write(tmp_path / "v2.json", whole={"results": old}))
-    assert [row for row in cells(second).values() if row] == [row for row in cells(third).values() if row]
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
@@ -307,9 +275,8 @@ def test_a_million_empty_rows_are_counted(tmp_path: Path) -> None:
 )
 def test_a_broken_table_is_named_and_placed(tmp_path: Path, name: str, content: bytes, slug: str, place: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ImportFormatError) as caught:
+    with pytest.raises(ImportFormatError, match=rf"\[{slug}\]") as caught:
         load("table", tmp_path / name)
-    assert caught.value.slug == slug
     assert place in str(caught.value)
     assert name in str(caught.value)
 
@@ -356,12 +323,6 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
     assert youden("import", "inspekt", "x", "--out", "y").code == 2
     assert youden("import", "table", "one.jsonl", "--out", "pool", "--column", "item").code == 2
     assert "[import-columns]" in youden("import", "promptfoo", "one.jsonl", "--out", "y", "--column", "item=key").err
-
-
-def test_only_a_dataset_on_the_hub_has_a_split(youden: Youden, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("agent,item,text\na,i,t\n", encoding="utf-8")
-    ended = youden("import", "table", "a.csv", "--split", "train", "--out", "pool")
-    assert (ended.code, "--split" in ended.err, "[import-columns]" in ended.err) == (2, True, True)
 
 
 @pytest.mark.parametrize("log_format", ["eval", "json"])
@@ -490,9 +451,14 @@ def test_what_is_no_otlp_is_named_with_its_place(tmp_path: Path, wrong: str) -> 
         load("opentelemetry", tmp_path / "t.json")
 
 
-def test_transcripts_are_of_traces_alone(youden: Youden, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("--text", "transcript"), "transcripts are in: inspect, opentelemetry."), (("--split", "train"), "--split")],
+)
+def test_transcripts_are_of_traces_alone_and_splits_of_datasets_on_the_hub(
+    youden: Youden, tmp_path: Path, words: tuple[str, str], said: str
+) -> None:
     (tmp_path / "t.csv").write_text("agent,item,text\na,i,x\n", encoding="utf-8")
-    ended = youden("import", "table", "t.csv", "--text", "transcript", "--out", "p")
-    assert (ended.code, "transcripts are in: inspect, opentelemetry. [import-columns]" in ended.err) == (2, True), (
-        ended.err
-    )
+    ended = youden("import", "table", "t.csv", *words, "--out", "p")
+    assert ended.refuses("import-columns")
+    assert said in ended.err

@@ -160,24 +160,16 @@ def alpaca(file: Path, *generators: str) -> Path:
 def test_alpaca_eval_agents_are_folders_as_on_the_leaderboard_and_generators_are_aliases(tmp_path: Path) -> None:
     alpaca(tmp_path / "results" / "NullModel" / "model_outputs.json", "example")
     alpaca(tmp_path / "results" / "gpt4" / "model_outputs.json", "gpt4")
+    rows = [{"instruction": ask, "output": ask, "generator": f"v{n}"} for n, ask in enumerate(("Sing.", "Dance."))]
+    write(tmp_path / "results" / "mixed" / "model_outputs.json", whole=rows)
     imported = load("alpaca-eval", tmp_path)
     assert {agent.id: dict(agent.meta) for agent in imported.pool.agents} == {
         "NullModel": {"alias": "example"},
         "gpt4": {},
+        "mixed": {},
     }
     alone = load("alpaca-eval", tmp_path / "results" / "NullModel" / "model_outputs.json")
     assert [agent.id for agent in alone.pool.agents] == ["NullModel"]
-
-
-def test_alpaca_eval_folders_of_results_are_agents_whatever_generators_their_rows_name(tmp_path: Path) -> None:
-    rows = [{"instruction": ask, "output": ask, "generator": f"v{n}"} for n, ask in enumerate(("Sing.", "Dance."))]
-    write(tmp_path / "results" / "mixed" / "model_outputs.json", whole=rows)
-    alpaca(tmp_path / "results" / "NullModel" / "model_outputs.json", "example")
-    imported = load("alpaca-eval", tmp_path)
-    assert {agent.id: dict(agent.meta) for agent in imported.pool.agents} == {
-        "NullModel": {"alias": "example"},
-        "mixed": {},
-    }
 
 
 def test_alpaca_eval_files_of_one_folder_are_agents_by_generator(tmp_path: Path) -> None:

@@ -114,9 +114,8 @@ def test_lists_of_different_lengths_are_lost_and_counted(tmp_path: Path) -> None
 )
 def test_columns_that_cannot_go_together_are_refused(tmp_path: Path, columns: dict[str, str]) -> None:
     file = write(tmp_path / "x.jsonl", {"key": "i", "a": "x", "b": "y", "said": [{"by": "m"}]})
-    with pytest.raises(ImportFormatError) as caught:
+    with pytest.raises(ImportFormatError, match=r"\[import-columns\]"):
         load("table", file, item="key", **columns)
-    assert caught.value.slug == "import-columns"
 
 
 def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:

@@ -63,6 +63,20 @@ def test_promptfoo_says_the_same_as_json_jsonl_and_csv(tmp_path: Path) -> None:
         assert (cells(other), other.left_out) == (cells(whole), whole.left_out)
 
 
+def test_promptfoo_of_version_2_numbers_no_tests_and_an_answer_of_json_is_its_text(tmp_path: Path) -> None:
+    rows = [
+        {"provider": {"id": who}, "vars": {"t": test}, "response": {"output": output}}
+        for who, test, output in (("a", 0, "text"), ("a", 1, {"a": 1}), ("b", 0, "other"))
+    ]
+    old = load("promptfoo", write(tmp_path / "v2.json", whole={"results": rows}))
+    assert cells(old) == {
+        ("a", "test-000"): "text",
+        ("a", "test-001"): '{"a":1}',
+        ("b", "test-000"): "other",
+        ("b", "test-001"): None,
+    }
+
+
 def test_a_csv_of_somebody_else_is_not_taken_for_promptfoo_s(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("item,agent\ni,a\n", encoding="utf-8")
     with pytest.raises(ImportFormatError, match="promptfoo did not write it") as caught:

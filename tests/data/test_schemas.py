@@ -103,37 +103,32 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
         assert not found, f"{name}: {found[0].message} at {found[0].json_path}"
 
 
-def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "p.csv")
-    write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, n_independent=10, out="run")
-    assert youden("run", "c.yaml").code == 0
-    ranking = content(tmp_path / "run" / "ranking.csv")
+def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
+    run = mine / "runs" / "mine"
+    ranking = content(run / "ranking.csv")
     for wrong in ([{**ranking[0], "ability": "high"}], [{"agent": "a"}], [{**ranking[0], "more": 1}], {}):
         assert not validator("ranking.csv").is_valid(wrong)
-    verdicts = content(tmp_path / "run" / "verdicts.parquet")
+    verdicts = content(run / "verdicts.parquet")
     row = verdicts["rows"][0]
     for wrong_row in ({**row, "answer": 1.5}, {**row, "arm": "other"}, {**row, "item": None}):
         assert not validator("verdicts.parquet").is_valid({**verdicts, "rows": [wrong_row]})
-    said = content(tmp_path / "run" / "ranking.json")
+    said = content(run / "ranking.json")
     for other in ({**said, "ranked_by": "mood"}, {**said, "agents": [{"agent": "a"}]}, {**said, "more": 1}):
         assert not validator("ranking.json").is_valid(other)
 
 
-def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "p.csv")
-    write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, n_independent=10, out="run")
-    assert youden("run", "c.yaml").code == 0
-    said = json.loads((tmp_path / "run" / "ranking.json").read_text(encoding="utf-8"))
-    lines = content(tmp_path / "run" / "ranking.csv")
+def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(mine: Path) -> None:
+    run = mine / "runs" / "mine"
+    said, lines, facts, signature = (
+        content(run / name) for name in ("ranking.json", "ranking.csv", "fit.json", "signature.json")
+    )
     for one, line in zip(said["agents"], lines, strict=True):
         assert {name: one[name] for name in line if name in one} == {name: line[name] for name in line if name in one}
-    facts = json.loads((tmp_path / "run" / "fit.json").read_text(encoding="utf-8"))
-    assert {name: said[name] for name in ("level", "target", "interval", "ranking", "best")} == {
-        name: facts[name] for name in ("level", "target", "interval", "ranking", "best")
-    }
+    for name in ("level", "target", "interval", "ranking", "best"):
+        assert said[name] == facts[name]
     assert {one["agent"]: one["chance"] for one in said["agents"]} == facts["choice"]["chances"]
     assert sum(facts["choice"]["chances"].values()) == pytest.approx(1)
-    assert said["signature"] == json.loads((tmp_path / "run" / "signature.json").read_text(encoding="utf-8"))["text"]
+    assert said["signature"] == signature["text"]
 
 
 def test_a_config_that_is_written_by_hand_fits_its_schema_and_a_typo_does_not() -> None:

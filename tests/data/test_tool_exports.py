@@ -111,8 +111,7 @@ def test_the_export_of_a_tool_is_a_pool(youden: Youden, tmp_path: Path, row: Row
             write(place / name.format(model=model), rows[model])
     else:
         write(place / name, [one for model in MODELS for one in rows[model]])
-    ended = youden("init", "theirs" if "{model}" in name else f"theirs/{name}", "--out", "c.yaml")
-    assert ended.code == 0, ended.err
+    assert youden("init", "theirs" if "{model}" in name else f"theirs/{name}", "--out", "c.yaml").code == 0
     (config,) = [line for line in (tmp_path / "c.yaml").read_text("utf-8").splitlines() if line.startswith("pool:")]
     pool = read_pool(tmp_path / config.split(":", 1)[1].strip().strip("'\""))
     found = {

@@ -277,8 +277,7 @@ def _item_of(texts: dict[str, str | None]) -> int:
 def test_an_ugly_file_ends_at_a_ranking_with_no_edit(youden: Youden, tmp_path: Path, name: str) -> None:
     ugly = UGLY[name]
     path = ugly.make(tmp_path)
-    begun = youden("init", path.name, "--out", "mine.yaml")
-    assert begun.code == 0, begun.err
+    begun = youden("init", path.name, "--out", "mine.yaml").well()
     for said in ugly.said:
         assert said in begun.out, begun.out
     pool = brought(tmp_path, "mine.yaml")
@@ -289,10 +288,8 @@ def test_an_ugly_file_ends_at_a_ranking_with_no_edit(youden: Youden, tmp_path: P
             texts = {agent: pool.texts[by_place[agent], row] for agent in AGENTS}
             own = [{response(i, j), None} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
             assert all(texts[agent] in (*known, "7", "42") for agent, known in zip(AGENTS, own, strict=True)), texts
-    checked = youden("check", "mine.yaml")
-    assert checked.code == 0, checked.err
-    ran = youden("run", "mine.yaml")
-    assert ran.code == 0, ran.err
+    assert youden("check", "mine.yaml").code == 0
+    ran = youden("run", "mine.yaml").well()
     assert f"{len(AGENTS)} agents on {N} items" in ran.out
 
 
@@ -313,8 +310,7 @@ def test_a_spreadsheet_that_has_grown_gives_its_new_rows_to_the_pool_before_the_
     assert youden("init", "sheet.csv").code == 0
     config, before = (tmp_path / "sheet.yaml").read_bytes(), brought(tmp_path, "sheet.yaml")
     _sheet(tmp_path, AGENTS[:4], 15, **{f"{AGENTS[1]} 3": "Said anew."})
-    again = youden("init", "sheet.csv")
-    assert again.code == 0, again.err
+    again = youden("init", "sheet.csv").well()
     assert "pools/sheet: 1 new agent and 3 new items" in again.out
     assert "1 answer changed, and they were taken: 'v2 steps' to 'q004'" in again.out
     assert "no longer in the file, and kept: v5 polite" in again.out
@@ -337,19 +333,16 @@ def test_what_came_to_the_spreadsheet_of_a_judged_run_joins_it_by_the_commands_t
     judged = brought(tmp_path, "sheet.yaml").digest
     _sheet(tmp_path, AGENTS[:5], 14, **{f"{AGENTS[1]} 3": "Said anew."})
     for kind, place in (("agents", "pools/sheet-2"), ("items", "pools/sheet-2"), ("", "")):
-        again = youden("init", "sheet.csv")
-        assert again.code == 0, again.err
+        again = youden("init", "sheet.csv").well()
         assert "1 answer changed, and the run keeps those that were judged: 'v2 steps' to 'q004'" in again.out
         command = f"youden extend runs/sheet --{kind} {place}" if kind else "youden report runs/sheet"
         assert f"next: {command}" in again.out
         assert ("calls, $0.00)" in again.out) == bool(kind)
-        joined = youden(*command.split()[1:])
-        assert joined.code == 0, joined.err
+        assert youden(*command.split()[1:]).code == 0
     assert brought(tmp_path, "sheet.yaml").digest == judged
     ranked = (tmp_path / "runs/sheet/ranking.csv").read_text(encoding="utf-8")
     assert all(agent in ranked for agent in AGENTS[:5])
-    fresh = youden("init", "sheet.csv", "--out", "sheet-new.yaml")
-    assert fresh.code == 0, fresh.err
+    assert youden("init", "sheet.csv", "--out", "sheet-new.yaml").code == 0
     assert brought(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
 
 
@@ -385,8 +378,9 @@ def test_what_an_import_of_a_table_is_told_wins_over_what_it_would_guess(youden:
     rows = [[agent, f"run {i}", ask, text, f"{text} Revised."] for i, (agent, ask, text) in enumerate(cells())]
     head = ["Model", "Version", "Question", "Response", "Second draft"]
     (tmp_path / "drafts.csv").write_text(separated([head, *rows]), encoding="utf-8")
-    told = youden("import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json")
-    assert told.code == 0, told.err
+    told = youden(
+        "import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json"
+    ).well()
     assert "texts in 'Second draft'" in json.loads(told.out)["taken"]
     pool = read_pool(tmp_path / "pools/drafts")
     assert (pool.n_agents, pool.n_items) == (len(AGENTS), N)

@@ -113,7 +113,6 @@ def test_the_calls_asked_for_settle_it_four_times_in_five(known: KnownTruth) -> 
     answer[known.rows("independent")[:6]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
     assert verdict.outcome == "not sure"
-    assert verdict.calls is not None
     n = round(30 * verdict.calls / 150)
     settled = [k for k in range(n + 1) if proportion(k, n).high < 0.3]
     assert binom.pmf(settled, n, 0.2).sum() == pytest.approx(0.8, abs=0.06)
@@ -146,8 +145,7 @@ def here(tmp_path: Path, server: WireServer) -> Path:
 
 @pytest.mark.slow
 def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Path, server: WireServer) -> None:
-    ended = youden("calibrate", "notes", "--judge", "free.yaml")
-    assert ended.code == 0, ended.err
+    ended = youden("calibrate", "notes", "--judge", "free.yaml").well()
     assert "the run 'notes' (seed 0) makes 122 of them as well" in ended.err
     assert "free: GO. J 1.00" in ended.out
     assert "The cheapest judge that passes is free, at $0.0000 per 1,000 calls." in ended.out
@@ -197,9 +195,7 @@ def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     before = set(here.iterdir())
-    ended = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json")
-    assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
+    said = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json").said
     assert {name: cost["calls"] for name, cost in said["costs"].items()} == {"free": 150, "dear": 150}
     assert said["costs"]["free"]["usd"] == 0 < said["costs"]["dear"]["usd"]
     assert said["trials"]["paired"] == {"n": 36, "in_run": 36, "means": said["trials"]["paired"]["means"]}
@@ -208,9 +204,9 @@ def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
 
 
 def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, here: Path, server: WireServer) -> None:
-    ended = youden("calibrate", "notes", "--judge", "dear.yaml", "--judge", "free.yaml", "--max-cost", "1", "--json")
-    assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
+    said = youden(
+        "calibrate", "notes", "--judge", "dear.yaml", "--judge", "free.yaml", "--max-cost", "1", "--json"
+    ).said
     assert said["cheapest"] == "free"
     dear, free = said["judges"]
     assert dear["verdict"]["outcome"] == free["verdict"]["outcome"] == "go"
@@ -223,8 +219,7 @@ def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden,
     write_config(here / "jury.yaml", backend="jury", judges=["free.yaml", "dear.yaml"], vote="mean")
     bills = []
     for _ in range(2):
-        ended = youden("calibrate", "notes", "--judge", "jury.yaml", "--max-cost", "1", "--json")
-        assert ended.code == 0, ended.err
+        ended = youden("calibrate", "notes", "--judge", "jury.yaml", "--max-cost", "1", "--json").well()
         bills.append(json.loads(ended.out)["judges"][0]["bill"])
     assert bills[0]["usd"] == pytest.approx(150 * 101e-6)
     assert bills[1]["usd"] == 0
@@ -268,8 +263,7 @@ def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
 
 
 def test_lexical_is_described_as_what_it_is(youden: Youden) -> None:
-    ended = youden("calibrate", "datasets/field-notes", "--seed", "2")
-    assert ended.code == 0, ended.err
+    ended = youden("calibrate", "datasets/field-notes", "--seed", "2").well()
     assert "lexical: GO." in ended.out
     assert "a free similarity baseline and no model" in ended.out
     assert "nothing of what a model would say" in ended.out
@@ -314,7 +308,5 @@ def test_bad_input_ends_with_2_before_anything_is_asked(
         "agent,item,text\n" + "".join(f"a{i},i{j},text {i} {j}\n" for i in range(3) for j in range(2)), encoding="utf-8"
     )
     write_config(here / "unpriced.yaml", backend="wire", model="o", base_url=server.url, api_key_env=None)
-    ended = youden("calibrate", *words)
-    assert ended.code == 2
-    assert ended.err.rstrip().endswith(f"[{slug}]")
+    assert youden("calibrate", *words).refuses(slug)
     assert server.n_requests == 0

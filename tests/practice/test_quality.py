@@ -75,9 +75,7 @@ def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
     table = tmp_path / "to-label.csv"
     assert youden("label", str(run.path), "--next", "30", "--out", str(table)).code == 0
     rows = fill_in(table)
-    done = youden("quality", str(run.path), "--labels", str(table), "--json")
-    assert done.code == 0, done.err
-    found = json.loads(done.out)
+    found = youden("quality", str(run.path), "--labels", str(table), "--json").said
     assert found["n_labels"] == sum(bool(row["label"]) for row in rows) == 24
     assert sorted(one["agent"] for one in found["agents"]) == [f"a{k}" for k in range(K)]
     assert digests(run) == before | {name: digests(run)[name] for name in ("quality.csv", "quality.json")}
@@ -168,9 +166,7 @@ def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
     youden: Youden, run: RunFolder, tmp_path: Path, text: str, words: list[str], slug: str
 ) -> None:
     (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
-    done = youden("quality", str(run.path), "--labels", "labels.csv", *words)
-    assert done.code == 2
-    assert f"[{slug}]" in done.err
+    assert youden("quality", str(run.path), "--labels", "labels.csv", *words).refuses(slug)
     assert not run.has("quality.json")
 
 

@@ -73,8 +73,7 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     before = server.n_requests
-    ended = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500", "--json")
-    assert ended.code == 0, ended.err
+    ended = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500", "--json").well()
     assert server.n_requests == before + 500
     said = json.loads(ended.out)
     assert Path(said["run"]) == Path("runs/mine-by-second")
@@ -102,8 +101,7 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: Wi
     words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "300", "--json")
     assert youden(*words).code == 0
     asked = server.n_requests
-    ended = youden("run", "runs/mine-by-second/config.yaml", "--json")
-    assert ended.code == 0, ended.err
+    ended = youden("run", "runs/mine-by-second/config.yaml", "--json").well()
     assert server.n_requests == asked
     assert len(json.loads(ended.out)["ranking"]) == N_AGENTS
     config = load_run_config(here / "runs/mine-by-second/config.yaml")
@@ -112,15 +110,13 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: Wi
     assert json.loads(exported.out)["n_answers"] == 300
     compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json")
     assert json.loads(compared.out)["judges"]["shifts"][0]["families"][0]["judges"] == ["mine-by-second"]
-    page = youden("report", "runs/mine", "--against", "runs/mine-by-second")
-    assert page.code == 0, page.err
+    page = youden("report", "runs/mine", "--against", "runs/mine-by-second").well()
     assert "favours agents of its own family own (3)" in Path(page.out.strip()).read_text(encoding="utf-8")
     write_config(here / "replay.yaml", backend="replay", of={"backend": "wire", "model": "b", "base_url": server.url})
     replayed = youden(
         *("rejudge", "runs/mine", "--judge", "replay.yaml", "--calls", "300", "--json"),
         *("--store", "runs/mine-by-second/verdicts.db", "--family", "b=own"),
-    )
-    assert replayed.code == 0, replayed.err
+    ).well()
     assert server.n_requests == asked
     assert json.loads(replayed.out)["judges"]["pairs"][0]["kappa"] == pytest.approx(
         json.loads(compared.out)["judges"]["pairs"][0]["kappa"]
@@ -132,8 +128,7 @@ def test_the_cost_is_said_first_and_a_cap_ends_with_1_and_resumes(
 ) -> None:
     before = server.n_requests
     words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--calls", "200")
-    dry = youden(*words, "--dry-run", "--json")
-    assert dry.code == 0, dry.err
+    dry = youden(*words, "--dry-run", "--json").well()
     assert json.loads(dry.out)["cost"]["calls"] == 200
     assert json.loads(dry.out)["cost"]["usd"] > 0
     assert youden(*words).err.rstrip().endswith("[max-cost-needed]")
@@ -148,8 +143,7 @@ def test_the_cost_is_said_first_and_a_cap_ends_with_1_and_resumes(
 
 def test_a_part_is_given_more_calls_in_its_folder(youden: Youden, here: Path, server: WireServer) -> None:
     words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--max-cost", "1000", "--json")
-    first = youden(*words, "--calls", "300")
-    assert first.code == 0, first.err
+    assert youden(*words, "--calls", "300").code == 0
     before, folder = server.n_requests, RunFolder(here / "runs/mine-by-paid")
     paid = folder.read_verdicts(folder.read_plan()).total_usd
     dry = youden(*words, "--calls", "500", "--dry-run")
@@ -157,22 +151,17 @@ def test_a_part_is_given_more_calls_in_its_folder(youden: Youden, here: Path, se
     assert (cost["stored"], server.n_requests) == (300, before)
     assert cost["usd_left"] == pytest.approx(0.4 * cost["usd"], rel=0.05)
     assert "300 of the 500 answers are stored already, so that $" in dry.err
-    more = youden(*words, "--calls", "500")
-    assert more.code == 0, more.err
+    assert youden(*words, "--calls", "500").code == 0
     assert server.n_requests == before + 200
     verdicts = folder.read_verdicts(folder.read_plan())
     assert len(verdicts) == 500
     assert (verdicts.usd > 0).all()
     assert verdicts.total_usd == pytest.approx(paid * 500 / 300, rel=0.05)
-    fewer = youden(*words, "--calls", "300")
-    assert fewer.code == 2
-    assert "[run-other]" in fewer.err
+    assert youden(*words, "--calls", "300").refuses("run-other")
 
 
 def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: Path) -> None:
-    ended = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json")
-    assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
+    said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
     assert said["retest"]
     assert "test and a retest" in said["words"][0]
     assert said["judges"]["pairs"][0]["same"] == 1
@@ -184,12 +173,11 @@ def test_agents_without_families_are_told_apart_by_nobody(youden: Youden, tmp_pa
     write_config(tmp_path / "mine.yaml", pool="pool", calls=400)
     assert youden("judge", "mine.yaml").code == 0
     assert youden("fit", "runs/mine").code == 0
-    ended = youden("rejudge", "runs/mine", "--judge", "lexical", "--calls", "200")
-    assert ended.code == 0, ended.err
+    ended = youden("rejudge", "runs/mine", "--judge", "lexical", "--calls", "200").well()
     assert "meta: {family: …}" in ended.out
-    unknown = youden("rejudge", "runs/mine", "--judge", "lexical", "--calls", "200", "--family", "nobody=own")
-    assert unknown.code == 2
-    assert unknown.err.rstrip().endswith("[judge-family]")
+    assert youden("rejudge", "runs/mine", "--judge", "lexical", "--calls", "200", "--family", "nobody=own").refuses(
+        "judge-family"
+    )
 
 
 def test_what_cannot_be_judged_again_is_refused_with_what_to_do(youden: Youden, tmp_path: Path) -> None:
@@ -252,6 +240,5 @@ def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tm
     }
     other.write_verdicts(replace(result, missing=missing, **blank))
     ended = youden("compare", "runs/r0", "runs/r1")
-    assert ended.code == 2
-    assert ended.err.rstrip().endswith("[judges-trials]")
+    assert ended.refuses("judges-trials")
     assert "youden rejudge" in ended.err

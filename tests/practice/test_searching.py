@@ -53,8 +53,7 @@ def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
     folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
     dry = youden("extend", "runs/r", "--top", "1", "--calls", "120", "--dry-run")
     assert (dry.code, one_server.n_requests) == (0, asked), dry.err
-    ended = youden("extend", "runs/r", "--top", "1", "--calls", "120")
-    assert ended.code == 0, ended.err
+    ended = youden("extend", "runs/r", "--top", "1", "--calls", "120").well()
     n = one_server.n_requests - asked
     assert f"search: 5 rounds, {n} calls; the calls are spent" in ended.err
     assert 100 <= n <= 120
@@ -64,10 +63,8 @@ def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
     )
     assert {step["top"] for step in steps[1:]} == {1}
     choice, plan = folder.read_facts().choice, folder.read_plan()
-    assert choice is not None
     assert len(choice.agents) == 1
-    again = youden("run", "runs/r/config.yaml")
-    assert again.code == 0, again.err
+    assert youden("run", "runs/r/config.yaml").code == 0
     assert one_server.n_requests - asked == n
     assert folder.read_plan().digest == plan.digest
     assert folder.read_facts().choice == choice
@@ -78,13 +75,10 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
 ) -> None:
     folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
     before = folder.read_facts().choice
-    assert before is not None
     within = f"{before.within * 0.8:.3f}"
-    ended = youden("extend", "runs/r", "--within", within)
-    assert ended.code == 0, ended.err
+    ended = youden("extend", "runs/r", "--within", within).well()
     assert one_server.n_requests > asked
     after, asked = folder.read_facts().choice, one_server.n_requests
-    assert after is not None
     assert ("near enough" in ended.err) == (after.within <= float(within))
     assert "near enough" in ended.err or "asked everything there is" in ended.err
     again = youden("extend", "runs/r", "--within", within)

@@ -110,9 +110,7 @@ def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_nam
     draw = vega.svg
     monkeypatch.setattr(vega, "svg", checked)
     named = ("--attack", "clones", "--attack", "mirror", "--attacker", "template")
-    ended = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200")
-    assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
+    said = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
     assert said == json.loads((tmp_path / "out" / "stress.json").read_text())
     clones, mirror = said["attacks"]
     assert said["weak"] == "template"
@@ -162,8 +160,7 @@ def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_be
     assert uncapped.err.rstrip().endswith("[max-cost-needed]")
     dry = json.loads(youden("stress", "runs/run", "--attack", "mirror", "--dry-run", "--json").out)
     assert server.n_requests == 110
-    ended = youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9", "--json")
-    assert ended.code == 0, ended.err
+    assert youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9", "--json").code == 0
     assert 0 < server.n_requests - 110 <= dry["new_calls"]
     asked = server.n_requests
     assert youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9").code == 0

@@ -22,15 +22,13 @@ def part(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("words", [["study", "links", "part", "--draws", "0"], ["fit", "part"]])
 def test_tables_of_a_run_say_how_many_items_were_compared(youden: Youden, part: Path, words: list[str]) -> None:
-    ended = youden(*words)
-    assert ended.code == 0, ended.err
+    ended = youden(*words).well()
     assert "12 items, of which 9 were compared" in " ".join(ended.out.split())
 
 
 def test_two_judges_say_on_how_many_items_both_compared(youden: Youden, part: Path) -> None:
     judged(part.parent / "other", pool=make_pool(5, 12), missing=lambda plan: plan.item < 4, holdout=0.0)
-    ended = youden("compare", "part", "other")
-    assert ended.code == 0, ended.err
+    ended = youden("compare", "part", "other").well()
     assert "12 items, of which 5 were compared by every judge" in " ".join(ended.out.split())
 
 
@@ -43,6 +41,5 @@ def test_a_published_run_says_it_on_its_card(youden: Youden, part: Path) -> None
 def test_a_gaming_audit_says_it_of_the_run_it_starts_from(youden: Youden, field_notes: Path, tmp_path: Path) -> None:
     write_config(tmp_path / "c.yaml", pool=str(field_notes), calls=160, n_independent=100, out="few")
     assert youden("run", "c.yaml").code == 0
-    ended = youden("stress", "few", "--attack", "padding", "--out", "audit")
-    assert ended.code == 0, ended.err
+    assert youden("stress", "few", "--attack", "padding", "--out", "audit").code == 0
     assert "32 items, of which 5 were compared" in (tmp_path / "audit" / "stress.md").read_text(encoding="utf-8")

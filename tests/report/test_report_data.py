@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from youden.protocol.independent import same_trials
 from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
-from youden.report.data.comparison import compare_runs, other_answers
+from youden.report.data.comparison import _apart, compare_runs, other_answers
 from youden.report.data.grids import bin_sizes, binned, cluster_order
 from youden.report.data.opened_trials import sample_trials
 from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
@@ -115,12 +116,9 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
 
     data = build_report(judged(tmp_path / "run", answers=answers))
     assert data.summary.facts.best is None
-    assert data.summary.facts.choice is not None
     assert len(data.summary.facts.choice.as_good) == 4
     for line in data.summary.ranking:
         assert line.places == line.places_at_once == "1–5"
-        assert line.low is not None
-        assert line.high is not None
         assert line.low < line.high
         assert len(data.tied[line.agent] or ()) == 4
 
@@ -334,9 +332,7 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
     assert [agent.agent for agent in data.summary.ranking] == ["a0", "a1", "a2", "a3", "a4"]
     assert data.cost is not None
     assert sum(n for reason, n in data.summary.missing_reasons if reason.endswith("refused")) == 32
-    assert data.summary.calls is not None
     assert data.summary.calls.n_calls - data.summary.calls.n_missing == 288
-    assert data.trials is not None
     assert sum(data.trials.n_of_kind.values()) == data.trials.sample.n_all == 320
     assert data.trials.n_of_kind["no answer"] == 32
     assert len(data.trials.sample.texts) == 40
@@ -346,15 +342,39 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
         assert texts[first] == f"agent {line.first} says something of item {line.item}"
         assert texts[second] == f"agent {line.second} says something of item {other}"
     assert {advice.slug for advice in data.advice} >= {"missing"}
-    assert data.holdout is not None
     assert data.holdout.n_cells <= 8
     np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
     grid = data.agents.value
     assert grid[0, 1] == pytest.approx(0.9, abs=1e-9)
     assert np.isnan(np.diag(grid)).all()
     assert len(data.items.ordered) == 8
-    assert data.items.hardest[0].text is not None
     assert data.items.hardest[0].text.startswith("item ")
+
+
+def apart(
+    *lines: tuple[float, float], error: float | None, places: Sequence[tuple[int, int]] = ((1, 4),)
+) -> list[bool]:
+    """Of agents with these abilities in two runs; places: one's and the other's, or both."""
+    one, other = (SimpleNamespace(place_range=of, error=error) for of in (places[0], places[-1]))
+    return _apart([(one, other, *line) for line in lines])
+
+
+def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_error() -> None:
+    turned = ((0.0, 80.0), (10.0, 70.0), (20.0, 60.0), (30.0, 50.0))
+    assert apart(*turned, error=4.0) == [True, False, False, True]
+    assert apart((0.0, 5.0), (1.0, 7.0), error=0.0, places=((1, 1), (2, 2))) == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [(((1, 1), (2, 3)), True), (((3, 3), (1, 2)), True), (((1, 2), (2, 3)), False), (((2, 3), (1, 2)), False)],
+)
+def test_without_errors_or_a_spread_they_are_apart_by_their_places(
+    places: Sequence[tuple[int, int]], expected: bool
+) -> None:
+    assert apart((0.0, 0.0), (1.0, 1.0), error=None, places=places) == [expected, expected]
+    assert apart((1.0, 0.0), (1.0, 1.0), error=0.1, places=places) == [expected, expected]
+    assert apart((1.0, 1.0), error=0.1, places=places) == [expected]
 
 
 def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
@@ -377,7 +397,6 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "run-pool")
     data = build_report(folder)
     assert any(advice.says.startswith("The pool cannot be read") for advice in data.advice)
-    assert data.trials is not None
     assert data.trials.sample.texts == ()
     assert set(data.trials.sample.first) == {-1}
 
@@ -422,7 +441,6 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     one = judged(tmp_path / "one", answers=nearly)
     two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.arm == PAIRED, 0.99 - nearly(plan), 0.0))
     data = compare_runs(one, two)
-    assert data.correlation is not None
     assert data.correlation.value == pytest.approx(-1)
     pair = study_judges(side_by_side([read_judged(one), read_judged(two)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
@@ -435,11 +453,9 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
         ("a3", 4, 2),
         ("a4", 5, 1),
     ]
-    assert data.answers is not None
     (_, n, yes_yes, *_, no_no, differ), independent = data.answers.rows
     assert (n, yes_yes, no_no, differ) == ("160", "0", "0", "100.0")
     assert independent == ["independent", "160", "0", "0", "0", "160", "0.0"]
-    assert data.trials is not None
     assert data.trials.n_of_kind["judges differ"] == 160
 
 

@@ -245,8 +245,7 @@ def test_the_pages_of_studies_lie_apart_and_axe_is_content_with_them(youden: You
         ("sparsity", "--seeds", "2"),
         ("baselines", "--seeds", "2", "--c", "3", "--only", "clipped-linear,svd"),
     ):
-        ended = youden("study", name, "run", *options, "--html", f"{name}.html")
-        assert ended.code == 0, ended.err
+        assert youden("study", name, "run", *options, "--html", f"{name}.html").code == 0
     for width, dark in ((1400, False), (800, True), (390, False)):
         with chromium(width=width, dark=dark) as browser:
             for name in ("budget", "sparsity", "baselines"):

@@ -78,7 +78,6 @@ def test_of_many_items_every_so_manieth_is_drawn(data: ReportData) -> None:
 
 
 def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody(data: ReportData) -> None:
-    assert data.trials is not None
     few = replace(
         data.trials.sample,
         lines=data.trials.sample.lines[:2],

@@ -55,7 +55,6 @@ def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the
 ) -> None:
     plan = carried(world, top=top, percent=20).plan
     turns = plan.rounds
-    assert turns is not None
     assert len(turns.starts) == 6
     assert turns.active[0].all()
     sizes = turns.active.sum(axis=1)
@@ -136,7 +135,6 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
     truth = np.nanmean(np.concatenate([limited, limited.transpose(0, 2, 1)], axis=2), axis=(0, 2))
     result = carried(world, percent=30)
     rounds = result.plan.rounds
-    assert rounds is not None
     often = rounds.active[2]
     assert 0 < often.sum() < 10
     off = standing_of(result).ability - truth
@@ -188,9 +186,8 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
     ],
 )
 def test_what_cannot_be_planned_is_refused(world: World, options: dict[str, float], slug: str) -> None:
-    with pytest.raises(PlanError) as caught:
+    with pytest.raises(PlanError, match=rf"\[{slug}\]"):
         carried(world, **options)
-    assert caught.value.slug == slug
 
 
 def test_agents_that_share_no_item_end_the_run() -> None:
@@ -251,8 +248,6 @@ def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_mad
     for n, part in enumerate(asked):
         kept, anew = (standing_of(part, before=one) for one in (before, None))
         before = kept.search
-        assert before is not None
-        assert anew.search is not None
         assert len(before.looks) == n + 1
         np.testing.assert_array_equal(before.looks[-1].end, anew.search.looks[-1].end)
         np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)

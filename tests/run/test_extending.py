@@ -236,7 +236,6 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
         for answer, planted in ((mean, False), (changed, True)):
             result = answer_with(later, answer)
             facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
-            assert facts is not None
             low = [move.agent for move in facts.moves if move.p is not None and move.p < 0.05]
             found += planted and "a3" in low
             false += not planted and bool(low)
@@ -251,7 +250,6 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     result = answers(later)
     result = answer_with(later, result.answer + lax)
     facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
-    assert facts is not None
     assert facts.level == pytest.approx(0.15, abs=0.06)
     assert any("the model that is served may have changed" in line for line in extension_words(facts))
 
@@ -368,7 +366,6 @@ def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep
 def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_its_files() -> None:
     _, found = searched(0.02, rounds=3)
     search = found.search
-    assert search is not None
     assert (search.top, search.within, len(search.looks)) == (1, 0.02, 4)
     shares = [look.share for look in search.looks]
     assert sum(shares) == pytest.approx(search.looks[-1].spent)
@@ -376,18 +373,15 @@ def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_
     ends = np.array([look.end for look in search.looks])
     assert (ends[1:] <= ends[:-1]).all()
     _, shorter = searched(0.02, rounds=2)
-    assert shorter.search is not None
     np.testing.assert_array_equal(shorter.search.looks[-1].end, search.looks[-2].end)
 
 
 def test_a_search_that_spends_its_calls_is_looked_at_once() -> None:
     _, found = searched(None)
-    assert found.search is not None
     assert [look.share for look in found.search.looks] == [1.0]
 
 
 def test_a_search_is_over_once_others_join() -> None:
     result, _ = searched(0.02)
     found = abilities_of(answers(add_items(result.plan, MORE_ITEMS)))
-    assert found is not None
     assert found.search is None

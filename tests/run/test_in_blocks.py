@@ -258,7 +258,6 @@ def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_pai
     folder = written(tmp_path / "r", pool, result)
     fit_run(folder)
     counted = folder.read_facts().calls
-    assert counted is not None
     assert counted.n_reused == int(result.reused.sum()) > 0
     same(asdict(CallFacts.of(result)), asdict(counted))
 

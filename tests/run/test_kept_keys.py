@@ -76,8 +76,7 @@ def test_another_judge_has_another_file_and_another_plan_the_same(
     before = in_file(first)
     (here / "runs/c/verdicts.parquet").unlink()
     configure(here, server, seed=1)
-    ended = youden("judge", "c.yaml")
-    assert ended.code == 0
+    ended = youden("judge", "c.yaml").well()
     assert f"{first.name} is made again" in ended.err
     assert kept(here) == [first]
     assert in_file(first) != before
@@ -110,8 +109,7 @@ def test_a_file_that_is_not_whole_is_made_again_with_a_word(
     (file,) = kept(here)
     before, asked = in_file(file), server.n_requests
     spoil(file)
-    ended = youden("judge", "c.yaml")
-    assert ended.code == 0
+    ended = youden("judge", "c.yaml").well()
     assert f"{file.name} is made again" in ended.err
     assert (in_file(file), server.n_requests) == (before, asked)
 

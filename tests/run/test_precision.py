@@ -38,14 +38,12 @@ def test_item_squares_are_those_of_counted_slots() -> None:
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_slots_for_a_width_are_the_fewest(share: float) -> None:
     n = slots_for(PARTS, 0.04, share=share, n_items=150, most=6 * 150)
-    assert n is not None
     assert at_share(half_widths(PARTS, n, 150), share) <= 0.04 < at_share(half_widths(PARTS, n - 1, 150), share)
 
 
 def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
     assert slots_for(PARTS, 0.01, share=1.0, n_items=150, most=6 * 150) is None
     n_items = items_for(PARTS, 0.01, share=1.0, n_agents=7)
-    assert n_items is not None
     assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items, most=6 * n_items) is not None
     assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items - 1, most=6 * (n_items - 1)) is None
 
@@ -67,7 +65,6 @@ def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answ
     assert before.trials == 120
     assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
     assert before.half_width[1.0].low < before.half_width[1.0].mean < before.half_width[1.0].high
-    assert before.rho is not None
     assert 0.8 < before.rho.low < before.rho.high < 1
     assert "PubMed 30 × 200" in before.source
     assert "by yes or no answers" in before.source
@@ -76,8 +73,6 @@ def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answ
     assert graded.half_width[1.0].high < before.half_width[1.0].mean
     by_words = expected_of(result.plan, kind="lexical")
     assert "AlpacaEval 39 × 200" in by_words.source
-    assert by_words.recall is not None
-    assert before.recall is not None
     assert by_words.recall.low > before.recall.low
     after = expected_of(result.plan, run_parts(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
@@ -146,7 +141,6 @@ def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_n
 ) -> None:
     plan = make_plan(make_pool(12, 60), design="adaptive", n_independent=10, options={"within": within})
     reach = expected_of(plan).reach
-    assert reach is not None
     assert reach.calls[0] == plan.n_agents * int(plan.slot.max() + 1)
     said = " ".join(expected_words(expected_of(plan), usd_per_call=0.001))
     assert ("out of reach on these items unless one agent stands out" in said) is not reached

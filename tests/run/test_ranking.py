@@ -171,5 +171,4 @@ def test_a_run_that_was_stopped_after_whole_slots_is_ranked_by_means() -> None:
     plan = whole.plan
     part = answer_with(plan, whole.answer, missing=plan.slot > plan.slot.max() // 2)
     found = abilities_of(part)
-    assert found is not None
     assert found.ranking == TRIALS

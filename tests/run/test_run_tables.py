@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from run_folders import equal, ids, write_judged
+from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.nouns import ROLES, Finding, Plan, Rates, Split, Trials, Verdicts
@@ -113,6 +114,18 @@ def test_verdicts_read_back_unchanged(result: Verdicts, tmp_path_factory: pytest
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.write_verdicts(result)
     assert equal(result, folder.read_verdicts(result.plan))
+
+
+@pytest.mark.parametrize("rows", [10_000, 50], ids=["a file", "parts"])
+def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", rows)
+    for seed in (1, 2):
+        plan = make_plan(make_pool(), percent=40, n_independent=10, seed=seed)
+        RunFolder(folder.path).write_plan(plan)
+        assert folder.read_plan().digest == plan.digest
+        assert folder.read_plan() is folder.read_plan()
 
 
 def test_rates_read_back_but_for_the_detail_that_the_verdicts_hold(folder: RunFolder, judged: Verdicts) -> None:

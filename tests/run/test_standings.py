@@ -105,9 +105,7 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
         csv.writer(file).writerows(lines)
     assert youden("fit", "runs/mine", "--families", "families.csv").code == 0
     panel = ",".join(ids[:3])
-    ended = youden("fit", "runs/mine", "--trusted", panel, "--json")
-    assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
+    said = youden("fit", "runs/mine", "--trusted", panel, "--json").said
     assert set(said["ranking"][0]["standings"]) == {"robust", "family", "trusted"}
     assert said["facts"]["ranked_by"] == "trusted"
     row = folder.read_ranking()[0]
@@ -137,9 +135,7 @@ def test_what_leaves_nobody_to_score_is_refused(
     if table is not None:
         (tmp_path / "families.csv").write_text(table)
         words = ("--families", "families.csv")
-    ended = youden("run", "mine.yaml", *words)
-    assert ended.code == 2
-    assert f"[{slug}]" in ended.err
+    assert youden("run", "mine.yaml", *words).refuses(slug)
 
 
 def test_one_family_is_refused() -> None:

@@ -166,8 +166,7 @@ def test_a_width_far_beyond_the_items_is_refused_with_the_number_that_would_do(c
 
 def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"pool": "pool", "percent": 50}))
-    ended = youden("plan", "mine.yaml", "--width", "0.06", "--json")
-    assert ended.code == 0
+    ended = youden("plan", "mine.yaml", "--width", "0.06", "--json").well()
     assert "± 0.06 takes" in " ".join(ended.err.split())
     ended = youden("plan", "mine.yaml", "--trials", "100", "--out", "other")
     said = " ".join(ended.err.split())
@@ -179,8 +178,7 @@ def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config
 
 def test_a_run_in_rounds_ends_with_why_it_stopped(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool=config.pool, judge="lexical", top=2, calls=300)
-    ended = youden("run", "r.yaml")
-    assert ended.code == 0, ended.err
+    ended = youden("run", "r.yaml").well()
     assert "adaptive: " in ended.err
     assert "looks; " in ended.err
     assert "plan: adaptive: " not in ended.err

@@ -26,6 +26,7 @@ def test_a_comparison_by_hand() -> None:
     told = differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
     assert told.value[0, 1] == pytest.approx(0.3)
     assert told.error[0, 1] == pytest.approx(np.sqrt(0.02))
+    assert np.isnan(np.diag(told.error)).all()
     assert told.p_above[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
     assert told.p_above[1, 0] == pytest.approx(1 - told.p_above[0, 1])
     assert (np.diag(told.p_above) == 1).all()
@@ -66,6 +67,7 @@ def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -
     told = differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
     assert told.p_above[0, 1] < 1e-6
     assert (told.p_above[0, 2:] == 1).all()
+    assert told.best is None
     places = places_at_once(told)
     assert (places.low.tolist(), places.high.tolist()) == ([1, 2, 1, 2, 1], [4, 5, 4, 5, 5])
 

@@ -57,7 +57,6 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
             )
             if best is None or log > best[0]:
                 best = (log, ratio, squares / freedom, inverse)
-        assert best is not None
         return best[1:]
 
     _, _, inverse = fit(fixed, agents)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pools import answer_with, make_pool
-from worlds import analysed
-from youden.nouns import INDEPENDENT
 from youden.nouns.pool import Bools, Ids
-from youden.protocol.plan import make_plan
 from youden.stats.trials.false_positives import Alarm, YesCounts
 
 
@@ -55,12 +51,3 @@ def test_even_false_positives_ring_no_more_often_than_promised() -> None:
 def test_no_trials_no_alarm() -> None:
     empty = np.array([], dtype=np.int32)
     assert false_positive_alarms(empty, empty, np.array([], dtype=bool), n_agents=4) == ()
-
-
-def test_a_run_says_who() -> None:
-    plan = make_plan(make_pool(8, 20), percent=40, independent="pooled:400")
-    answer = np.where(plan.arm == INDEPENDENT, (plan.first == 2) | (plan.second == 2), 0.6).astype(float)
-    result = answer_with(plan, answer)
-    said = [one.says for one in analysed(result).facts.warnings if one.slug == "alarm"]
-    assert len(said) == 1
-    assert "texts of a2 on unrelated items" in said[0]

@@ -175,9 +175,8 @@ def test_too_few_trials_are_refused() -> None:
     first, second = all_pairs(1)
     one = answers(first, second, seed=0)
     other = np.where(np.arange(len(one)) < 10, one, np.nan)
-    with pytest.raises(StatisticsError) as caught:
+    with pytest.raises(StatisticsError, match=r"\[shift-few\]"):
         judge_shift(first, second, one, other, n_agents=K)
-    assert caught.value.slug == "shift-few"
 
 
 def test_a_judge_that_always_says_yes_has_no_ranking_to_compare() -> None:

@@ -43,11 +43,9 @@ def renamed(rates: Rates, **ids: tuple[str, ...]) -> Rates:
     return replace(rates, **ids)
 
 
-def test_kappa_and_alpha_by_hand() -> None:
+def test_kappa_by_hand() -> None:
     one, other = np.array([1.0, 1, 0, 0, 1]), np.array([1.0, 0, 0, 0, 1])
     assert cohen_kappa(one, other) == pytest.approx((0.8 - 0.48) / 0.52)
-    # 10 answers, 5 yes: D_e = 2·5·5/(10·9), D_o = 2/10
-    assert krippendorff_alpha(np.stack([one, other])) == pytest.approx(1 - 0.2 / (2 * 25 / 90))
 
 
 def test_krippendorffs_own_example_with_gaps() -> None:
@@ -95,7 +93,6 @@ def test_a_judge_agrees_with_itself() -> None:
     pair = study.pairs[0]
     assert (pair.same, pair.kappa, pair.alpha, pair.alpha_soft) == (1, 1, 1, 1)
     assert pair.n_units == len(result.plan)
-    assert pair.ranking is not None
     assert pair.ranking.value == pytest.approx(1)
     assert study.alpha == 1
     assert all(len(set(row.places)) == 1 for row in study.agents)
@@ -161,7 +158,6 @@ def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     study = study_judges(side_by_side(runs))
     assert study.runs == ("j (1)", "j (2)", "j (3)")
     assert len(study.pairs) == 3
-    assert study.alpha is not None
     assert 0 < study.alpha < 1
 
 
@@ -171,9 +167,8 @@ def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -
     form = tuple(f"example-{number:03}" for number in range(8))
     import_ = replace(import_, digest=None, rates=renamed(import_.rates, item_ids=form))
     own = judged(result, name="own")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=r"\[judges-items\]"):
         side_by_side([import_, own])
-    assert caught.value.slug == "judges-items"
     both = side_by_side([import_, own], match="number")
     assert both.units == "ordered pairs"
     assert both.item_ids == form
@@ -190,18 +185,16 @@ def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
         "judges-items": [run, replace(run, rates=renamed(run.rates, item_ids=tuple("stuvwxyz")))],
     }
     for slug, runs in others.items():
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(ConfigError, match=rf"\[{slug}\]"):
             side_by_side(runs)
-        assert caught.value.slug == slug
     with pytest.raises(ConfigError, match="cannot be matched by number"):
         side_by_side([run, replace(run, rates=renamed(run.rates, item_ids=tuple("stuvwxyz")))], match="number")
     plan = result.plan
     half = np.arange(len(plan)) % 2 == 0
     answer = np.full(len(plan), 0.5)
     apart = [judged(answer_with(plan, answer, missing=side), name=str(side[0])) for side in (half, ~half)]
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=r"\[judges-trials\]"):
         side_by_side(apart)
-    assert caught.value.slug == "judges-trials"
 
 
 def test_predictions_of_the_identity_link_have_no_curl() -> None:

@@ -70,7 +70,6 @@ def test_four_agents_are_too_few_for_halves() -> None:
 def test_a_run_says_it_and_names_at_most_three_agents(tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=8, n_items=30, design="cyclic", calls=2000)
     facts = RunFolder(tmp_path / "run").read_facts().partners
-    assert facts is not None
     assert 0 < facts.correlation < 1
     assert 1 <= len(facts.agents) <= 3
     assert [moved for _, moved in facts.agents] == sorted((moved for _, moved in facts.agents), reverse=True)

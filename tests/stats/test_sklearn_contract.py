@@ -13,7 +13,7 @@ from unittest import SkipTest
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -85,12 +85,3 @@ def test_scikit_learns_checks_pass_but_for_those_pinned(
             check(estimator)
     else:
         check(estimator)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
-def test_scikit_learn_clones_the_estimator_as_it_is(estimator: type) -> None:
-    model = estimator().fit(np.array([[0.1, 0.2, 0.3], [0.3, 0.5, 0.4], [0.2, 0.2, 0.9]]))
-    copy = clone(model)
-    assert type(copy) is estimator
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "ability_")

@@ -64,7 +64,6 @@ def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_br
     q = np.where(rng.random((draws, 6)) < share, rng.random((draws, 6)), expit(theta))
     weight = binom.pmf(yes, n, q).prod(axis=1)
     weight /= weight.sum()
-    assert found.line is not None
     assert np.abs(found.density @ found.at - weight @ q).max() < 0.015
     assert abs(found.line.no_slope - weight[kind == 0].sum()) < 0.03
     order = np.argsort(b)
@@ -78,7 +77,6 @@ def test_ability_breaks_no_ties_before_labels_show_a_slope() -> None:
     """Eight agents, a label each, half of them yes whatever their ability: two values of quality, in the labels' order."""
     value = np.array([1.0, 0, 0, 1, 1, 0, 0, 1])
     found = quality_of_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), error=np.full(8, 0.01))
-    assert found.line is not None
     assert found.line.slope == 0.0
     assert len(np.unique(found.quality[value == 1].round(12))) == 1
     assert found.quality[value == 1].min() > found.quality[value == 0].max()
@@ -232,7 +230,6 @@ def test_a_line_needs_no_normal_labels() -> None:
     z = norm.ppf((np.arange(K) + 0.5) / K)
     value = (z > 0).astype(float)
     found = quality_of_labels(np.arange(K), np.arange(K), value, ability=z, error=np.full(K, 0.01))
-    assert found.line is not None
     assert found.line.low > 0
     assert 0 < found.quality.min() < 0.2
     assert 0.8 < found.quality.max() < 1

@@ -76,7 +76,6 @@ def test_blocks_of_items_give_what_one_block_gives() -> None:
             yield PairBlock.of(item, of.first, of.second, of.value, n_items=stop - start, rows=rows)
 
     whole, cut = fitted(of, K), trial_fit(parts, n_agents=K, n_items=J)
-    assert cut is not None
     np.testing.assert_allclose(cut.ability, whole.ability, atol=1e-12)
     np.testing.assert_allclose(cut.covariance.covariance, whole.covariance.covariance, atol=1e-14)
     np.testing.assert_allclose(cut.left, whole.left, atol=1e-12)

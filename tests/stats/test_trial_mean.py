@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +13,14 @@ import pytest
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
+from pools import answer_with, make_pool
 from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Target, Trials, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Trials
 from youden.nouns.pool import Bools, Floats, Ids
+from youden.protocol.plan import make_plan
 from youden.run.ability import TrialMean
-from youden.stats.base.clusters import UNSEEN, PairBlock, covariance_over_clusters, unseen_square
-from youden.stats.trials.trial_errors import TrialMeans, item_contributions, trial_means
+from youden.stats.base.clusters import UNSEEN, PairBlock, unseen_square
+from youden.stats.trials.trial_errors import TrialMeans, trial_means
 
 
 class Drawn(NamedTuple):
@@ -125,15 +128,6 @@ def test_no_interval_has_zero_width_whatever_the_answers(target: Target) -> None
         assert (means_of(drawn, answer, K=5, J=7, target=target).covariance.half_width() > 5e-5).all()
 
 
-@pytest.mark.parametrize("n_slots", [12, 60])
-def test_intervals_cover_the_dense_value_of_an_additive_truth(n_slots: int) -> None:
-    rng = np.random.default_rng(0)
-    K, J = 12, 60
-    ability, item = rng.normal(0, 0.1, K), rng.normal(0, 0.1, J)
-    dense = 0.5 + ability[:, None] + ability[None, :] + item[:, None, None] + rng.normal(0, 0.2, (J, K, K))
-    assert 0.92 <= coverage(dense, n_slots, seeds=120) <= 0.98
-
-
 def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items() -> None:
     rng = np.random.default_rng(1)
     K, J, S = 12, 60, 40
@@ -165,13 +159,6 @@ def test_an_agent_seen_in_one_slot_has_no_interval_and_spoils_no_other() -> None
     assert np.isfinite(got.ability).all()
 
 
-def test_two_agents_have_a_reason_instead_of_an_interval() -> None:
-    drawn = cyclic(2, 4, 1, np.random.default_rng(0))
-    got = means_of(drawn, np.ones(2), K=2, J=4)
-    assert np.isnan(got.covariance.error).all()
-    assert got.method == "none: fewer than 3 agents have trials in 2 slots"
-
-
 def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
     ids = np.array([0, 1, 2], dtype=np.int32)
     for wrong, slug in [([0, 1, np.nan], "trial-answer"), ([0, 1], "trial-columns")]:
@@ -181,37 +168,13 @@ def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
 
 def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:
     """The drawn paired trials and independent ones (item, first, second, other item)."""
-    more = np.array(independent, dtype=np.int32).reshape(-1, 4)
-    n, m = len(drawn.item), len(more)
-    ids = [np.concatenate(pair).astype(np.int32) for pair in zip(drawn[:3], more.T[:3], strict=True)]
-    return Plan(
-        trials=Trials(
-            item=ids[0],
-            first=ids[1],
-            second=ids[2],
-            arm=np.repeat([PAIRED, INDEPENDENT], [n, m]).astype(np.int8),
-            other_item=np.concatenate([np.full(n, -1), more[:, 3]]).astype(np.int32),
-            replicate=np.zeros(n + m, dtype=np.int32),
-            slot=np.concatenate([drawn.slot, np.full(m, -1)]).astype(np.int32),
-        ),
-        n_agents=train.shape[0],
-        n_items=train.shape[1],
-        split=Split(train=train, holdout=~train, rule="shared", fraction=0.0, seed=0),
-        design="cyclic",
-        options={},
-        independent="pooled",
-        seed=0,
-        pool_digest="",
-        agent_ids=tuple(f"a{i}" for i in range(train.shape[0])),
-        item_ids=tuple(f"i{j}" for j in range(train.shape[1])),
-    )
-
-
-def verdicts_of(plan: Plan, answer: Floats, *, lost: Bools) -> Verdicts:
-    shown = np.where(lost, np.nan, answer)
-    return Verdicts(
-        plan=plan, answer=shown, hard=np.round(shown), missing=np.where(lost, 4, 0).astype(np.int8), judge={}
-    )
+    paired = np.column_stack([*drawn[:3], np.full(len(drawn.item), -1)])
+    item, first, second, other = np.vstack([paired, *independent]).astype(np.int32).T
+    arm = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    slot = np.append(drawn.slot, np.full(len(independent), -1)).astype(np.int32)
+    made = make_plan(make_pool(*train.shape), design="dense", holdout=0.0, independent="pooled")
+    trials = Trials(item, first, second, arm, other, np.zeros(len(item), dtype=np.int32), slot)
+    return replace(made, trials=trials, split=replace(made.split, train=train, holdout=~train))
 
 
 def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
@@ -220,23 +183,14 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
     answer = np.concatenate([np.random.default_rng(1).random(20), [1.0, 0.0, 1.0]])
     lost = np.zeros(23, dtype=bool)
     lost[[3, 22]] = True
-    model = TrialMean().fit(plan, verdicts_of(plan, answer, lost=lost))
+    model = TrialMean().fit(plan, answer_with(plan, answer, missing=lost))
     used = ~lost[:20]
-    core = means_of(Drawn(*(column[used] for column in drawn)), answer[:20][used], K=4, J=5)
+    kept = Drawn(*(column[used] for column in drawn))
+    core = means_of(kept, answer[:20][used], K=4, J=5, target="items-like-these")
     assert model.fpr_ == 0.5
     assert (model.n_independent_, model.n_missing_) == (2, 1)
     np.testing.assert_allclose(model.ability_, core.ability - 0.5)
-    of = item_contributions(
-        drawn.first[used],
-        drawn.second[used],
-        drawn.item[used],
-        answer[:20][used],
-        ability=core.ability,
-        first_weight=np.ones(19),
-        second_weight=np.ones(19),
-        n_items=5,
-    )
-    half = covariance_over_clusters(of.by_item, of.weight, size=1 / core.weight).half_width()
+    half = core.covariance.half_width()
     np.testing.assert_allclose(model.low_, core.ability - 0.5 - half)
     np.testing.assert_allclose(model.high_, core.ability - 0.5 + half)
     assert model.n_trials_.sum() == 38
@@ -244,7 +198,7 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
 
 def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
-    model = TrialMean(level=0.8).fit(plan, verdicts_of(plan, np.ones(20), lost=np.zeros(20, dtype=bool)))
+    model = TrialMean(level=0.8).fit(plan, answer_with(plan, np.ones(20)))
     assert (model.fpr_, model.n_independent_) == (0, 0)
     assert model.method_.endswith("; FPR taken as 0: no independent trial answered")
     np.testing.assert_array_equal(model.ability_, 1)
@@ -258,9 +212,9 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
     second_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
     touched = ~train[plan.first, plan.item] | ~train[plan.second, second_item]
     assert 0 < touched.sum() < len(plan)
-    answer, none_lost = rng.random(len(plan)), np.zeros(len(plan), dtype=bool)
-    before = TrialMean().fit(plan, verdicts_of(plan, answer, lost=none_lost))
-    after = TrialMean().fit(plan, verdicts_of(plan, np.where(touched, 1 - answer, answer), lost=none_lost))
+    answer = rng.random(len(plan))
+    before = TrialMean().fit(plan, answer_with(plan, answer))
+    after = TrialMean().fit(plan, answer_with(plan, np.where(touched, 1 - answer, answer)))
     np.testing.assert_array_equal(before.ability_, after.ability_)
     np.testing.assert_array_equal(before.low_, after.low_)
     assert before.fpr_ == after.fpr_
@@ -269,9 +223,9 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
 def test_a_plan_without_answers_and_verdicts_of_another_plan_are_refused() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
     with pytest.raises(StatisticsError, match=r"of 20 .* none was answered.*\[trial-none\]"):
-        TrialMean().fit(plan, verdicts_of(plan, np.ones(20), lost=np.ones(20, dtype=bool)))
+        TrialMean().fit(plan, answer_with(plan, np.ones(20), missing=np.ones(20, dtype=bool)))
     with pytest.raises(StatisticsError, match=r"\[trial-columns\]"):
-        TrialMean().fit(plan, verdicts_of(plan, np.ones(3), lost=np.zeros(3, dtype=bool)))
+        TrialMean().fit(plan, answer_with(plan, np.ones(3), missing=np.zeros(3, dtype=bool)))
 
 
 def test_one_percent_of_pubmeds_calls_ranks_like_all_of_them(peer_prediction: Path) -> None:

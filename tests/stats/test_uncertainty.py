@@ -10,47 +10,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import t as student
+from test_item_contributions import contributions, cyclic
 
-from pools import make_pool
 from youden.errors import StatisticsError
 from youden.nouns import Plan
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.clusters import CentredCovariance, PairBlock, covariance_over_clusters, same_value, unseen_square
 from youden.stats.trials.comparisons import differences, places_at_once, tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
 from youden.stats.trials.trial_errors import (
-    ItemContributions,
     covariance_on_these_items,
-    item_contributions,
     trial_means,
 )
 
 ROOT = Path(__file__).parents[2]
 
 
-def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:
-    return make_plan(make_pool(K, J), calls=K * n_slots, n_independent=0, seed=seed)
-
-
 def means(plan: Plan, answer: Floats) -> Floats:
     agent = np.append(plan.first, plan.second)
     return np.bincount(agent, np.tile(answer, 2), plan.n_agents) / np.bincount(agent, minlength=plan.n_agents)
-
-
-def contributions(plan: Plan, answer: Floats) -> ItemContributions:
-    ones = np.ones(len(plan))
-    return item_contributions(
-        plan.first,
-        plan.second,
-        plan.item,
-        answer,
-        ability=means(plan, answer),
-        first_weight=ones,
-        second_weight=ones,
-        n_items=plan.n_items,
-    )
 
 
 def over_items(plan: Plan, answer: Floats) -> CentredCovariance:
@@ -148,29 +127,6 @@ def test_dense_cells_and_a_cyclic_plan_of_every_pair_give_the_same_width_on_the_
     np.testing.assert_allclose(cells.half_width(), trials.half_width(), rtol=0.02)
 
 
-def test_cells_with_gaps_hold_the_nominal_share_over_items_of_the_kind() -> None:
-    K, J = 8, 60
-    theta, covered = np.linspace(-0.2, 0.2, K), []
-    for seed in range(80):
-        rng = np.random.default_rng(seed)
-        score = theta[:, None] + 0.15 * rng.standard_normal((K, J)) + 0.1 * rng.standard_normal(J)
-        score[rng.random((K, J)) < 0.5] = np.nan
-        model = ClippedLinear().fit(np.clip(score, -1, 1))
-        half = model.centred_covariance.half_width()
-        covered.append(np.abs(model.ability_ - model.ability_.mean() - theta) <= half)
-    assert 0.93 <= np.mean(covered) <= 0.975
-
-
-def test_a_cell_design_of_two_parts_has_an_error_within_each_and_none_across() -> None:
-    rng = np.random.default_rng(0)
-    score = np.full((8, 30), np.nan)
-    score[:4, :15], score[4:, 15:] = rng.normal(0, 0.1, (2, 4, 15))
-    found = ClippedLinear().fit(score).centred_covariance
-    assert np.isfinite(found.covariance[:4, :4]).all()
-    assert np.isfinite(found.covariance[4:, 4:]).all()
-    assert np.isnan(found.covariance[:4, 4:]).all()
-
-
 @pytest.mark.parametrize(
     ("K", "J", "n_slots", "cell", "pair"),
     [(8, 30, 63, 0.3, 0.0), (8, 30, 63, 0.0, 0.5), pytest.param(12, 20, 9, 0.4, 0.1, id="fewer slots than shifts")],
@@ -214,15 +170,6 @@ def test_blocks_of_items_add_up_to_the_covariance_of_all() -> None:
     np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-12, atol=1e-16)
 
 
-@pytest.mark.parametrize("n_slots", [12, 48])
-def test_no_interval_has_zero_width_where_all_answers_are_the_same_or_everything_was_asked(n_slots: int) -> None:
-    plan = cyclic(5, 12, n_slots)
-    same = np.ones(len(plan))
-    assert over_items(plan, same).half_width().min() > 0.05
-    assert on_these_items(plan, same).half_width().min() > 0
-    assert on_these_items(plan, np.random.default_rng(0).random(len(plan))).half_width().min() > 0
-
-
 def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_before_72_items() -> None:
     plan = cyclic(5, 12, 12)
     alike = quiet_difference(contributions(plan, np.ones(len(plan))), 0, 1)
@@ -257,8 +204,6 @@ def test_items_that_decide_are_fewer_the_clearer_the_difference_and_none_are_pro
     near, far = QuietDifference(-0.02, 1e-3, 50, 50.0, 0.0), QuietDifference(-0.1, 1e-3, 50, 50.0, 0.0)
     slow = items_that_decide(near, margin=0.05, alpha=0.025)
     fast = items_that_decide(far, margin=0.05, alpha=0.025)
-    assert slow is not None
-    assert fast is not None
     assert fast < slow
     assert items_that_decide(QuietDifference(0.0, 10.0, 5, 5.0, 1.0), margin=1e-3, alpha=0.025) is None
     with pytest.raises(StatisticsError, match="decision-error"):
@@ -280,12 +225,6 @@ def test_two_agents_are_told_apart_by_their_difference_where_their_intervals_sti
     assert found.places.low.tolist() == found.places.high.tolist() == [1, 2, 3]
 
 
-def test_covariances_count_in_the_error_of_a_difference() -> None:
-    found = differences(np.array([0.1, 0.0, -0.1]), covariance(0.01, 3, correlation=0.9))
-    assert found.error[0, 1] == pytest.approx(np.sqrt(2 * 0.01 * 0.1))
-    assert np.isnan(np.diag(found.error)).all()
-
-
 def test_means_that_differ_in_the_16th_decimal_are_ties_of_which_none_is_best() -> None:
     ability = np.array([0.7, 0.7 + 1e-16, 0.7 - 1.2e-16, 0.1])
     found = differences(ability, covariance(1e-36, 4))
@@ -294,13 +233,6 @@ def test_means_that_differ_in_the_16th_decimal_are_ties_of_which_none_is_best() 
     assert found.places.low.tolist() == [1, 1, 1, 4]
     assert found.value[0, 1] == 0
     assert bool(same_value(ability[:1], ability[1:2])[0])
-
-
-def test_an_agent_without_an_estimate_holds_any_place_and_nobody_is_best_over_it() -> None:
-    found = differences(np.array([0.5, 0.2, np.nan]), covariance(1e-6, 3))
-    assert found.best is None
-    assert (found.places.low[2], found.places.high[2]) == (1, 3)
-    assert found.places.low.tolist() == [1, 2, 1]
 
 
 def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyond_its_place_of_all_at_once() -> None:
