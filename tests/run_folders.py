@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
@@ -30,6 +33,28 @@ def equal(one: object, other: object) -> bool:
         same = one.tolist() == other.tolist() if one.dtype.kind == "S" else np.array_equal(one, other, equal_nan=True)
         return one.dtype == other.dtype and same
     return one == other
+
+
+def alike(one: object, other: object, at: str = "") -> None:
+    """Asserts that two trees of dataclasses, dicts and sequences are equal, numbers to 1e-12."""
+    if is_dataclass(one):
+        assert type(one) is type(other), at
+        for field in fields(one):
+            alike(getattr(one, field.name), getattr(other, field.name), f"{at}.{field.name}")
+    elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=at)
+    elif isinstance(one, dict) and isinstance(other, dict):
+        assert one.keys() == other.keys(), at
+        for key in one:
+            alike(one[key], other[key], f"{at}.{key}")
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        assert len(one) == len(other), at
+        for n, (a, b) in enumerate(zip(one, other, strict=True)):
+            alike(a, b, f"{at}[{n}]")
+    elif isinstance(one, float):
+        assert one == pytest.approx(other, rel=1e-12, abs=1e-12, nan_ok=True), at
+    else:
+        assert one == other, at
 
 
 def write_judged(folder: RunFolder) -> Verdicts:

@@ -70,13 +70,18 @@ def fit_once(folder: RunFolder) -> None:
         folder.file(name).write_bytes(content)
 
 
-def write_run(path: Path, *, n_agents: int = 8, n_items: int = 20, seed: int = 0, **plan: object) -> RunFolder:
-    """A judged and fitted run's folder, dense unless `plan` says otherwise."""
-    pool = make_pool(n_agents, n_items)
-    result = verdicts(pool, seed=seed, **plan)
+def write_answers(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
+    """The folder of a run that was judged and not fitted yet."""
     folder = RunFolder(path)
     folder.write_pool(summarise(pool, source="made up"))
     folder.write_plan(result.plan)
     folder.write_verdicts(result)
+    return folder
+
+
+def write_run(path: Path, *, n_agents: int = 8, n_items: int = 20, seed: int = 0, **plan: object) -> RunFolder:
+    """A judged and fitted run's folder, dense unless `plan` says otherwise."""
+    pool = make_pool(n_agents, n_items)
+    folder = write_answers(path, pool, verdicts(pool, seed=seed, **plan))
     fit_once(folder)
     return folder

@@ -113,8 +113,7 @@ def front(readme: Path) -> dict[str, object]:
     """What the Hub reads of a card: the YAML between the first line and the next `---`."""
     text = readme.read_text(encoding="utf-8")
     assert text.startswith("---\n")
-    said: dict[str, object] = yaml.safe_load(text.split("\n---\n")[0])
-    return said
+    return yaml.safe_load(text.split("\n---\n")[0])
 
 
 def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:

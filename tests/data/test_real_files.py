@@ -140,8 +140,7 @@ def promptfoo_results(place: Path, *words: str) -> list[dict[str, Any]]:
     command = [folder, "eval", "--no-cache", "--no-progress-bar", "--no-table", *words, *outs]
     ran = subprocess.run(command, cwd=place, env=os.environ | quiet, capture_output=True, timeout=300, check=False)
     assert (place / "out.csv").is_file(), ran.stderr
-    results: list[dict[str, Any]] = json.loads((place / "out.json").read_bytes())["results"]["results"]
-    return results
+    return json.loads((place / "out.json").read_bytes())["results"]["results"]
 
 
 def outputs(results: list[dict[str, Any]]) -> list[str]:

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from commands import Youden, write_config
 from commands import write_pool as write_table
 from pools import answer_with, make_pool
-from worlds import fit_once, write_run
+from worlds import fit_once, write_answers, write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
-from youden.practice.gate import Gate, Gated, GateLook, Needed, gate_run, gated, sentence, to_do
+from youden.practice.gate import Gate, Gated, GateLook, Needed, gate_run, gated, to_do
 from youden.practice.gate_answers import outlooks, read_answers
 from youden.protocol.extending import add_agents, add_calls
 from youden.protocol.plan import make_plan
 from youden.report.pages.writing import gate_markdown as render_markdown
 from youden.report.pages.writing import render_junit
-from youden.run.pipeline import fit_run, summarise
+from youden.run.pipeline import fit_run
 from youden.text.printable import printable
 
 POOL = make_pool(8, 60)
@@ -47,11 +47,11 @@ def answered(plan: Plan, dense: Floats) -> Verdicts:
 
 
 def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: object) -> RunFolder:
-    run = RunFolder(folder)
-    made = make_plan(pool, **{"seed": 0, **plan})
-    run.write_pool(summarise(pool, source="made up"))
-    run.write_plan(made)
-    run.write_verdicts(answered(made, dense))
+    return fitted(folder, answered(make_plan(pool, **{"seed": 0, **plan}), dense), pool=pool)
+
+
+def fitted(folder: Path, result: Verdicts, *, pool: Pool = POOL) -> RunFolder:
+    run = write_answers(folder, pool, result)
     fit_once(run)
     return run
 
@@ -136,12 +136,7 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     from youden.run.rounds import run_rounds
 
     plan = make_plan(POOL, design="adaptive", calls=1500, seed=0)
-    result = run_rounds(plan, POOL, partial(answered, dense=world(gap=0.4)))
-    run = RunFolder(tmp_path / "run")
-    run.write_pool(summarise(POOL, source="made up"))
-    run.write_plan(result.plan)
-    run.write_verdicts(result)
-    fit_run(run)
+    run = fitted(tmp_path / "run", run_rounds(plan, POOL, partial(answered, dense=world(gap=0.4))))
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7")
     assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
@@ -226,14 +221,6 @@ def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_p
     )
 
 
-def test_the_items_that_would_do_are_said_to_be_compared_as_often_as_those_of_the_run() -> None:
-    needed = Needed(items=175, chance=0.0, as_it_is=86)
-    row = Gated("a", "undecided", 0.0, -0.1, 0.1, 0.95, 1, 30, needed)
-    assert sentence(gate_of("n"), row).endswith(
-        "If the difference stays what it is, 86 items compared as often as these decide it."
-    )
-
-
 def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:
     write_run(tmp_path / "run", n_agents=6, n_items=5, design="cyclic", calls=150)
     for _ in range(2):
@@ -289,12 +276,8 @@ def test_bad_input_says_what_to_do(youden: Youden, tmp_path: Path, words: tuple[
 
 def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
     plan = make_plan(POOL, calls=1000)
-    run = RunFolder(tmp_path / "run")
-    run.write_pool(summarise(POOL, source="made up"))
-    run.write_plan(plan)
     lost = (plan.first == 1) | (plan.second == 1)
-    run.write_verdicts(answer_with(plan, np.ones(len(plan)), missing=lost))
-    fit_run(run)
+    run = fitted(tmp_path / "run", answer_with(plan, np.ones(len(plan)), missing=lost))
     with pytest.raises(InputError, match=r"'a1' was never judged.*\[gate-unjudged\]"):
         gate_run(run, ["a0"], baseline="a1")
 
@@ -437,11 +420,7 @@ def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: P
     small = Pool(POOL.agents[:6], POOL.items, POOL.texts[:6])
     plan = add_agents(make_plan(small, calls=1000), POOL)
     plan = add_calls(plan, POOL, calls=100, focus=(0, 6))
-    run = RunFolder(tmp_path / "run")
-    run.write_pool(summarise(POOL, source="made up"))
-    run.write_plan(plan)
-    run.write_verdicts(answered(plan, dense))
-    fit_run(run)
+    run = fitted(tmp_path / "run", answered(plan, dense))
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a6", "a1"], baseline="a0")
     for row in found.agents:

@@ -49,8 +49,7 @@ def report(runs: Path) -> str:
 
 def texts(browser: Any, selector: str) -> list[str]:
     script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText.trim())"
-    found: list[str] = browser.execute_script(script, selector)
-    return found
+    return browser.execute_script(script, selector)
 
 
 def press(browser: Any, selector: str) -> None:

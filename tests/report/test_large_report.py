@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from test_schemas import content, validator
 
 from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import judged
+from run_folders import alike
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
@@ -54,28 +55,6 @@ def run_of(place: Path, how: str) -> RunFolder:
     return judged(place / "run", pool=make_pool(7, 12), answers=answers, missing=unanswered, **PLANS[how])
 
 
-def same(one: object, other: object, at: str = "") -> None:
-    """Two trees of dataclasses, numbers to 1e-12."""
-    assert type(one) is type(other), at
-    if is_dataclass(one):
-        for field in fields(one):
-            same(getattr(one, field.name), getattr(other, field.name), f"{at}.{field.name}")
-    elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=at)
-    elif isinstance(one, dict) and isinstance(other, dict):
-        assert one.keys() == other.keys(), at
-        for key in one:
-            same(one[key], other[key], f"{at}.{key}")
-    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        assert len(one) == len(other), at
-        for n, (a, b) in enumerate(zip(one, other, strict=True)):
-            same(a, b, f"{at}[{n}]")
-    elif isinstance(one, float):
-        assert one == pytest.approx(other, rel=1e-12, abs=1e-12, nan_ok=True), at
-    else:
-        assert one == other, at
-
-
 @pytest.mark.parametrize(
     "how",
     [
@@ -97,9 +76,9 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     result, pairs = folder.read_verdicts(folder.read_plan()), folder.read_pairs()
     small_parts.undo()
     folder.write_verdicts(result)
-    same(large, build_report(RunFolder(folder.path)), how)
+    alike(large, build_report(RunFolder(folder.path)), how)
     fit_run(folder)
-    same(pairs, folder.read_pairs(), how)
+    alike(pairs, folder.read_pairs(), how)
     assert (large.judge.turned is None) == (large.trials.n_of_kind["answers differ"] == 0)
     assert sum(large.trials.n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
@@ -136,9 +115,7 @@ def timed(plan: Plan, n: int) -> Verdicts:
 
 
 def latency(source: TrialSource) -> Latency:
-    found = TrialReading(source, nothing_predicted(source.plan)).latency
-    assert found is not None
-    return found
+    return TrialReading(source, nothing_predicted(source.plan)).latency
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -26,8 +26,9 @@ from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
 from youden.report.data.comparison import _apart, compare_runs, other_answers
+from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.grids import bin_sizes, binned, cluster_order
-from youden.report.data.opened_trials import sample_trials
+from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
 from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import TrialReading
@@ -98,7 +99,6 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
     lines = data.summary.ranking
     for line in lines:
         tied = data.tied[line.agent]
-        assert tied is not None
         assert line.agent not in tied
         assert line.place_range[1] - line.place_range[0] >= len(tied)
         assert line.rank_low <= line.place_range[0] <= line.place_range[1] <= line.rank_high
@@ -142,15 +142,6 @@ def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_s
     for line in data.summary.standings:
         assert line in render_page(data)
         assert line in render_markdown(data).replace("\\", "")
-
-
-def test_the_ranking_file_names_its_target_in_every_line(tmp_path: Path) -> None:
-    folder = judged(tmp_path / "run", holdout=0.0, target="these-items")
-    file = folder.file("ranking.csv")
-    header, *rows = [line.split(",") for line in file.read_text(encoding="utf-8").splitlines()]
-    at = header.index("target")
-    assert at == header.index("place_high") + 1
-    assert {row[at] for row in rows} == {"these-items"}
 
 
 def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
@@ -379,13 +370,7 @@ def test_without_errors_or_a_spread_they_are_apart_by_their_places(
 
 def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
-    data = build_report(folder)
-    assert data.trials is not None
-    from youden.report.data.evidence import open_texts, read_result
-    from youden.report.data.opened_trials import find_sources, judge_of_calls
-
     result = read_result(folder)
-    assert result is not None
     sources = find_sources(folder, open_texts(folder), judge_of_calls(result))
     little = sample_trials(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
     assert 0 < len(little.lines) < 20
@@ -423,14 +408,6 @@ def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Pat
     folder = judged(tmp_path / "run")
     folder.file(name).unlink()
     with pytest.raises(RunFolderError, match=rf"has no {name}. Make it with `youden \w+"):
-        build_report(folder)
-
-
-def test_a_run_of_another_version_is_refused_clearly(tmp_path: Path) -> None:
-    folder = judged(tmp_path / "run")
-    facts = json.loads(folder.file("fit.json").read_text(encoding="utf-8")) | {"version": 99}
-    folder.file("fit.json").write_text(json.dumps(facts), encoding="utf-8")
-    with pytest.raises(RunFolderError, match=r"\[run-version\]"):
         build_report(folder)
 
 

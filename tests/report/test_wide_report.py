@@ -88,8 +88,7 @@ def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody
     small = replace(data, trials=replace(data.trials, sample=few))
 
     def named(page: str) -> dict[str, dict[str, str]]:
-        said: dict[str, dict[str, str]] = json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
-        return said
+        return json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
 
     alone, live = named(render_page(small)), named(render_page(small, live="/run/x/trials", home="/"))
     spoken = {agent for line in few.lines for agent in (line.first, line.second)}

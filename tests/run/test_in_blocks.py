@@ -22,6 +22,8 @@ from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
+from run_folders import alike
+from worlds import write_answers
 from youden.cli import youden
 from youden.data.atomic import workplace
 from youden.data.folder import trial_tables
@@ -35,7 +37,7 @@ from youden.protocol.independent import with_more
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
 from youden.run import fitting
-from youden.run.pipeline import fit_run, summarise
+from youden.run.pipeline import fit_run
 from youden.run.ranking import rank
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -75,56 +77,32 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
     return answer_with(plan, answer, missing=rng.random(len(plan)) < missing)
 
 
-def written(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
-    folder = RunFolder(path)
-    folder.write_pool(summarise(pool, source="here"))
-    folder.write_plan(result.plan)
-    folder.write_verdicts(result)
-    return folder
-
-
-def same(one: object, other: object, *, at: str = "") -> None:
-    """Two trees of JSON, numbers to 1e-12."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        assert one.keys() == other.keys(), at
-        for key in one:
-            same(one[key], other[key], at=f"{at}.{key}")
-    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        assert len(one) == len(other), at
-        for a, b in zip(one, other, strict=True):
-            same(a, b, at=at)
-    elif isinstance(one, float):
-        assert one == pytest.approx(other, abs=1e-12, rel=1e-12, nan_ok=True), at
-    else:
-        assert one == other, at
-
-
 def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target, groups: dict[str, str | None]) -> None:
     """Whether the tables of a fitted run are those of its answers, taken all at once."""
     plan, rates = result.plan, tally(without_follow_ups(result))
     for kind in ("symmetric", "row"):
         scores = train_scores(rates, plan.split, kind=kind)
-        same(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
+        alike(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
     assert run.has("holdout.csv") == bool(plan.split.n_holdout)
     if plan.split.n_holdout:
-        same(holdout_scores(rates, plan.split).value.tolist(), run.read_holdout().value.tolist(), at="holdout")
+        alike(holdout_scores(rates, plan.split).value.tolist(), run.read_holdout().value.tolist(), at="holdout")
     table = rank(plan, result, target=target, groups=groups)
     # who stands first of two with the same ability is left to rounding
     one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
     other["group"] = other["group"].astype(object).where(other["group"].notna(), None)
     pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12, check_dtype=False)
-    same(
+    alike(
         np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
         [float(row.n_trials) for row in run.read_items()],
     )
     facts, model = run.read_facts(), ClippedLinear().fit(train_scores(rates, plan.split))
-    same([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
-    same([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
-    same(
+    alike([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
+    alike([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
+    alike(
         asdict(table.attrs["choice"]) if table.attrs["choice"] else None, asdict(facts.choice) if facts.choice else None
     )
     written_rates = run.read_rates()
-    same([getattr(rates, name).tolist() for name in RATES], [getattr(written_rates, name).tolist() for name in RATES])
+    alike([getattr(rates, name).tolist() for name in RATES], [getattr(written_rates, name).tolist() for name in RATES])
 
 
 @settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
@@ -152,7 +130,7 @@ def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
         if small:
             patched.setattr(trial_tables, "ROWS_OF_A_PART", 50)
             patched.setattr(blocks, "CELLS_AT_ONCE", 12)
-        run = written(Path(place, "r"), pool, result)
+        run = write_answers(Path(place, "r"), pool, result)
         fit_run(run, target=target)
         same_as_at_once(run, result, target=target, groups={agent.id: agent.group for agent in pool.agents})
 
@@ -219,7 +197,7 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
     monkeypatch.setattr(fitting, "says_moves", lambda *_: False)
     monkeypatch.setattr(RunFolder, "read_verdicts", lambda *_: pytest.fail("all trials were read at once"))
-    run = written(tmp_path / "r", pool, result)
+    run = write_answers(tmp_path / "r", pool, result)
     fit_run(run, target=target)
     found = pd.read_csv(run.file("ranking.csv")).set_index("agent").sort_index()
     numbers = [name for name in expected.columns if name not in ("group", "target")]
@@ -234,7 +212,7 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
     longer = answer_with(with_more(result.plan, pool, more), answer, missing=missing)
     with TemporaryDirectory() as place:
-        plain, other = (written(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
+        plain, other = (write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
         fit_run(plain)
         fit_run(other)
         same_as_at_once(
@@ -255,24 +233,28 @@ def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_pai
     keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
     tokens = {name: rng.integers(1, 99, n, dtype=np.int32) for name in ("tokens_in", "tokens_out")}
     result = replace(result, key=keys, seconds=seconds, usd=usd, usd_tried=0.25, **tokens)
-    folder = written(tmp_path / "r", pool, result)
+    folder = write_answers(tmp_path / "r", pool, result)
     fit_run(folder)
     counted = folder.read_facts().calls
     assert counted.n_reused == int(result.reused.sum()) > 0
-    same(asdict(CallFacts.of(result)), asdict(counted))
+    alike(asdict(CallFacts.of(result)), asdict(counted))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     pool = make_pool(6, 9)
-    return written(tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
+    return write_answers(
+        tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    )
 
 
 @pytest.fixture
 def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
     pool = make_pool(6, 9)
-    return written(tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
+    return write_answers(
+        tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    )
 
 
 def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
@@ -370,7 +352,7 @@ def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
     pool = make_pool(6, 9)
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
-    folder = written(small_disk / "r", pool, result)
+    folder = write_answers(small_disk / "r", pool, result)
     fill(small_disk, leave=10_000)
     for write in (
         lambda: folder.write_verdicts(replace(result, judge={"name": "other"})),
@@ -389,7 +371,7 @@ def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
 def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(small_disk: Path) -> None:
     pool = make_pool(60, 40)
     result = judged(pool, "dense pooled", seed=0, missing=0.1, soft=True, replicates=False)
-    folder = written(small_disk / "r", pool, result)
+    folder = write_answers(small_disk / "r", pool, result)
     folder.write_text("ranking.csv", "the old one")
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     fill(small_disk, leave=100_000)
@@ -401,7 +383,9 @@ def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(sma
 @pytest.mark.slow
 def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(small_disk: Path) -> None:
     pool = make_pool(20, 40)
-    folder = written(small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
+    folder = write_answers(
+        small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    )
     fit_run(folder)
     result = judged(pool, "cyclic", seed=0, missing=0.3, soft=True, replicates=False)
     folder.write_verdicts(result)

@@ -98,15 +98,7 @@ def test_a_ranking_reads_back_to_the_last_bit(
     )
 
 
-def test_csv_files_are_plain_tables(folder: RunFolder) -> None:
-    value = np.array([[0.1, np.nan], [1 / 3, -1.0]])
-    folder.write_scores("symmetric", Scores(value, value, "train", "symmetric", ("a", "NA"), ("x", "agent")))
-    with folder.file("scores.csv").open(newline="", encoding="utf-8") as file:
-        assert list(csv.reader(file)) == [
-            ["agent", "x", "agent"],
-            ["a", "0.1", ""],
-            ["NA", "0.3333333333333333", "-1.0"],
-        ]
+def test_items_are_a_plain_table(folder: RunFolder) -> None:
     items = pd.DataFrame({"item": ["x"], "difficulty": [np.nan], "n_agents": [2], "n_trials": [3]})
     folder.write_items(items)
     assert folder.file("items.csv").read_text(encoding="utf-8").split() == [

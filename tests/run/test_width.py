@@ -86,16 +86,6 @@ def config(tmp_path: Path) -> RunConfig:
     return RunConfig(name="w", pool=str(tmp_path / "pool"), judge="lexical", out=str(tmp_path / "w"), width=0.1)
 
 
-def test_a_run_asked_for_a_width_says_what_it_was_asked_and_opens_again(config: RunConfig) -> None:
-    planned = plan_run(config)
-    assert planned.plan.design == "width"
-    assert planned.plan.options["width"] == 0.1
-    result = judge_run(planned)
-    fit_run(planned.folder)
-    again = plan_run(planned.folder.read_config())
-    assert again.plan.digest == result.plan.digest
-
-
 def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig, tmp_path: Path) -> None:
     narrow = config.model_copy(update={"width": 0.06})
     whole = judge_run(plan_run(narrow.model_copy(update={"out": str(tmp_path / "whole")})))
@@ -108,11 +98,14 @@ def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig
 
 def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunConfig) -> None:
     first = judge_run(plan_run(config))
+    assert (first.plan.design, first.plan.options["width"]) == ("width", 0.1)
     fit_run(RunFolder(config.folder))
     more = judge_run(plan_run(config.model_copy(update={"width": 0.07})))
     assert len(more.plan) > len(first.plan)
     assert starts_with(more.plan.trials, first.plan.trials)
-    assert RunFolder(config.folder).read_config().width == 0.07
+    kept = RunFolder(config.folder).read_config()
+    assert kept.width == 0.07
+    assert plan_run(kept).plan.digest == more.plan.digest
     with pytest.raises(RunFolderError, match="seed was 0 and is 1"):
         plan_run(config.model_copy(update={"seed": 1}))
 

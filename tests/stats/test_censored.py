@@ -58,26 +58,6 @@ def test_it_is_the_plain_fit_where_nothing_saturates(seed: int) -> None:
     np.testing.assert_array_equal(censored.difficulty, clip.difficulty)
 
 
-def test_cvxpy_finds_the_same_optimum() -> None:
-    """cvxpy 1.9 with Clarabel 0.11; the optimum is unique at this ridge."""
-    cp = pytest.importorskip("cvxpy", reason="cvxpy (benchmarks/requirements.txt) is not installed")
-    rng = np.random.default_rng(3)
-    agent, item = np.nonzero(rng.random((9, 25)) < 0.6)
-    score = np.clip(
-        rng.normal(0.3, 0.5, 9)[agent] - rng.normal(0, 0.5, 25)[item] + rng.normal(0, 0.2, len(agent)), -1, 1
-    )
-    theta, b = cp.Variable(9), cp.Variable(25)
-    mu, high, low = theta[agent] - b[item], score == 1, score == -1
-    short = [cp.pos((1 - mu)[high]), cp.pos((1 + mu)[low]), (score - mu)[~high & ~low]]
-    ridge = 1e-2 * (cp.sum_squares(theta) + cp.sum_squares(b))
-    problem = cp.Problem(cp.Minimize(sum(cp.sum_squares(part) for part in short) + ridge), [cp.sum(b) == 0])
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-    found = solve_additive(agent, item, score, n_agents=9, n_items=25, ridge=1e-2)
-    assert 0.1 < np.mean(high | low) < 0.5
-    np.testing.assert_allclose(found.ability, theta.value, atol=1e-6)
-    np.testing.assert_allclose(found.difficulty, b.value, atol=1e-6)
-
-
 def test_a_saturated_score_pulls_up_and_never_down() -> None:
     """Agent 0 beats the scale's end on item 1: plain least squares reads the 1 as a prediction, the censored fit as a bound."""
     matrix = np.array([[0.8, 1.0, 0.6], [0.2, 0.6, 0.0], [0.1, 0.5, -0.1]])

@@ -130,12 +130,6 @@ def test_a_panel_scores_everybody_and_its_own_members() -> None:
     assert np.corrcoef(fitted(of, panel(trusted)).ability, ABILITY)[0, 1] > 0.95
 
 
-def test_errors_grow_where_fewer_partners_count() -> None:
-    of = answers(ABILITY)
-    few = panel(np.isin(np.arange(K), (10, 11, 12)))
-    assert fitted(of, few).covariance.error.mean() > fitted(of, all_partners(K)).covariance.error.mean()
-
-
 def test_error_holds_what_items_of_the_kind_vary_by() -> None:
     worlds = [fitted(answers(ABILITY, seed=seed), group_balanced(THREES)) for seed in range(30)]
     found = np.array([one.ability - one.ability.mean() for one in worlds])

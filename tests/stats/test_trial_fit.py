@@ -27,9 +27,7 @@ def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float =
 
 
 def fitted(of: PairBlock, K: int) -> TrialFit:
-    found = trial_fit(lambda: [of], n_agents=K, n_items=of.n_items)
-    assert found is not None
-    return found
+    return trial_fit(lambda: [of], n_agents=K, n_items=of.n_items)
 
 
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(3, 6), J=st.integers(2, 6))
