@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from click.testing import CliRunner, Result
 
 from commands import wire_judge, write_config
-from pools import make_pool
+from pools import make_pool, part_of
 from unruly_server import Bill, Body, Sent, UnrulyBatchServer, UnrulyServer, reply_to, sent
 from wire_server import running
 from youden.cli import youden
@@ -83,10 +83,8 @@ def spend(budget: Budget, folder: Path) -> Spent:
 
 def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     whole = make_pool(7, 12)
-    old = replace(whole, agents=whole.agents[:5], texts=whole.texts[:5])
-    new = replace(whole, agents=whole.agents[5:], texts=whole.texts[5:])
-    for name, pool in (("old", old), ("new", new)):
-        write_pool(pool, folder / name)
+    write_pool(part_of(whole, slice(5)), folder / "old")
+    write_pool(part_of(whole, slice(5, None)), folder / "new")
     priced = wire_judge(server.url, price=PRICE, concurrency=budget.concurrency, max_tries=2)
     priced |= {"backend": budget.backend, "timeout": TIMEOUT if budget.usage == "late" else 60}
     priced |= {"backend": "openai", "batch_discount": 0.5} if budget.batched else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from youden.data.folder.trial_tables import TrialBlock
@@ -23,6 +25,10 @@ def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = No
         texts=texts,
         name="test",
     )
+
+
+def part_of(pool: Pool, agents: slice = slice(None), items: slice = slice(None)) -> Pool:
+    return replace(pool, agents=pool.agents[agents], items=pool.items[items], texts=pool.texts[agents, items])
 
 
 def starts_with(trials: Trials, other: Trials) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +34,11 @@ def equal(one: object, other: object) -> bool:
         same = one.tolist() == other.tolist() if one.dtype.kind == "S" else np.array_equal(one, other, equal_nan=True)
         return one.dtype == other.dtype and same
     return one == other
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What each file in a folder holds, by its path there."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def alike(one: object, other: object, at: str = "") -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from run_folders import contents
 from youden.data.folder.csv_tables import write_scores
 from youden.data.pools.pool_reader import read_pool, write_pool
 from youden.data.pools.spool import LONG_TEXT
@@ -270,11 +271,11 @@ def test_a_shipped_pool_is_found_by_name_and_a_users_own_first(tmp_path: Path, m
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
     write_pool(read_pool(write_folder(tmp_path)), tmp_path)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     broken = Pool((Agent("a", meta={"huge": 2**80}),), (Item("x"),), np.array([["t"]], dtype=object))
     with pytest.raises(TypeError):
         write_pool(broken, tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize(

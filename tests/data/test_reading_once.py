@@ -6,13 +6,12 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commands import write_config
-from pools import make_pool
+from pools import make_pool, part_of
 from youden.data.pools.pool_reader import write_pool
 
 COUNTED = """
@@ -47,7 +46,7 @@ def opened(here: Path, *commands: list[str]) -> list[Counter[tuple[str, str]]]:
 def here(tmp_path: Path) -> Path:
     whole = make_pool(7, 12)
     for name, agents in (("old", slice(5)), ("new", slice(5, 7))):
-        write_pool(replace(whole, agents=whole.agents[agents], texts=whole.texts[agents]), tmp_path / name)
+        write_pool(part_of(whole, agents), tmp_path / name)
     write_config(tmp_path / "r.yaml", pool="old", judge="lexical", calls=150, n_independent=20)
     return tmp_path
 

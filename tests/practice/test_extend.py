@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool
+from pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -22,10 +22,6 @@ from youden.nouns import Pool
 
 K, J, CALLS = 5, 8, 110
 WHOLE = make_pool(K + 2, J + 2)
-
-
-def part_of(pool: Pool, agents: slice, items: slice) -> Pool:
-    return replace(pool, agents=pool.agents[agents], items=pool.items[items], texts=pool.texts[agents, items])
 
 
 def contents(folder: Path) -> dict[str, bytes]:

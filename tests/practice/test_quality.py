@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -17,6 +16,7 @@ import pytest
 
 import youden as package
 from commands import Youden, write_config, write_pool
+from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ImportFormatError
 from youden.practice.quality import quality_of_run, read_answers
@@ -64,21 +64,17 @@ def fill_in(table: Path, *, seed: int = 0) -> list[dict[str, str]]:
     return rows
 
 
-def digests(run: RunFolder) -> dict[str, str]:
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in run.path.iterdir() if file.is_file()}
-
-
 def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
     youden: Youden, run: RunFolder, tmp_path: Path
 ) -> None:
-    before = digests(run)
+    before = contents(run.path)
     table = tmp_path / "to-label.csv"
     assert youden("label", str(run.path), "--next", "30", "--out", str(table)).code == 0
     rows = fill_in(table)
     found = youden("quality", str(run.path), "--labels", str(table), "--json").said
     assert found["n_labels"] == sum(bool(row["label"]) for row in rows) == 24
     assert sorted(one["agent"] for one in found["agents"]) == [f"a{k}" for k in range(K)]
-    assert digests(run) == before | {name: digests(run)[name] for name in ("quality.csv", "quality.json")}
+    assert contents(run.path) == before | {name: contents(run.path)[name] for name in ("quality.csv", "quality.json")}
     assert run.read_quality().agents[0].agent == found["best"]
     shown = youden("quality", str(run.path), "--labels", str(table))
     assert "Best by quality" in shown.out

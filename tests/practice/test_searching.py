@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool
+from pools import make_pool, part_of
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -36,8 +35,8 @@ def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) ->
     if begun.exists():
         shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
         return tmp_path
-    write_pool(replace(whole, agents=whole.agents[:K], texts=whole.texts[:K]), tmp_path / "old")
-    write_pool(replace(whole, agents=whole.agents[K:], texts=whole.texts[K:]), tmp_path / "new")
+    write_pool(part_of(whole, slice(K)), tmp_path / "old")
+    write_pool(part_of(whole, slice(K, None)), tmp_path / "new")
     judge = {"backend": "wire", "model": "m", "base_url": one_server.url, "api_key_env": None, "backoff": 0.001}
     write_config(tmp_path / "r.yaml", pool="old", calls=140, n_independent=20, judge=judge | {"price": 0})
     assert youden("judge", "r.yaml").code == 0

@@ -16,6 +16,7 @@ from scipy.stats import kendalltau, spearmanr
 from commands import Youden, write_config, write_pool
 from pools import make_pool
 from report_runs import judged
+from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import read_labels
 from youden.errors import ConfigError, ImportFormatError
@@ -294,10 +295,6 @@ def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, 
 # from the command line
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
 @pytest.fixture
 def labelled(mine: Path) -> None:
     write(mine / "labels.csv", [{"agent": f"a{i}", "accuracy": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.5, 0.4))])
@@ -306,14 +303,14 @@ def labelled(mine: Path) -> None:
 @pytest.mark.usefixtures("labelled")
 def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
     here = tmp_path / "runs" / "mine"
-    before = files_of(here)
+    before = contents(here)
     assert youden("fit", "runs/mine", "--labels", "labels.csv").code == 0
-    after = files_of(here)
+    after = contents(here)
     assert after.pop("labels.json")
     assert after == before
     shutil.rmtree(here)
     assert youden("run", "mine.yaml", "--labels", "labels.csv").code == 0
-    again = files_of(here)
+    again = contents(here)
     assert again.pop("labels.json")
     assert b"Against labels" in again.pop("report.html")
     assert again == {name: content for name, content in before.items() if name != "report.html"}

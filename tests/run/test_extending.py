@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool, starts_with
+from pools import answer_with, make_pool, part_of, starts_with
 from worlds import analysed
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Pool, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.extend import extension_words
 from youden.protocol.blocks import after_steps, complete_part, extensions_of
@@ -29,16 +29,10 @@ from youden.stats.trials.anchored import stretch_of
 K, J = 8, 20
 
 
-def part_of(pool: Pool, n_agents: int, n_items: int) -> Pool:
-    return replace(
-        pool, agents=pool.agents[:n_agents], items=pool.items[:n_items], texts=pool.texts[:n_agents, :n_items]
-    )
-
-
 WHOLE = make_pool(K + 4, J + 6)
-OLD = part_of(WHOLE, K, J)
-MORE_AGENTS = part_of(WHOLE, K + 3, J)
-MORE_ITEMS = part_of(WHOLE, K + 3, J + 6)
+OLD = part_of(WHOLE, slice(K), slice(J))
+MORE_AGENTS = part_of(WHOLE, slice(K + 3), slice(J))
+MORE_ITEMS = part_of(WHOLE, slice(K + 3))
 
 
 def first_plan(**options: object) -> Plan:
@@ -172,7 +166,7 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
 
 def test_new_items_and_calls_move_abilities_but_not_the_level_of_the_scale() -> None:
     plan = first_plan()
-    later = add_items(plan, part_of(WHOLE, K, J + 6))
+    later = add_items(plan, part_of(WHOLE, slice(K)))
     hard = answers(later)
     answer = np.where((later.item >= J) & (later.arm == PAIRED), hard.answer - 0.4, hard.answer)
     before, after = ranked(answers(plan)), ranked(answer_with(later, answer))
@@ -309,8 +303,8 @@ def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> No
 
 
 def test_what_one_set_of_items_cannot_take_goes_to_the_next() -> None:
-    plan = add_items(add_calls(first_plan(), OLD, calls=100_000), part_of(WHOLE, K, J + 6), calls=2 * K)
-    later = add_calls(plan, part_of(WHOLE, K, J + 6), calls=10 * K)
+    plan = add_items(add_calls(first_plan(), OLD, calls=100_000), part_of(WHOLE, slice(K)), calls=2 * K)
+    later = add_calls(plan, part_of(WHOLE, slice(K)), calls=10 * K)
     assert len(later) - len(plan) == 10 * K
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,7 +11,8 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool
+from pools import make_pool, part_of
+from run_folders import contents
 from youden import streams
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
@@ -29,7 +29,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pools, a run of all defaults and one that was extended."""
     here = tmp_path_factory.mktemp("ran")
     pool = make_pool(6, 10)
-    write_pool(replace(pool, agents=pool.agents[:5], texts=pool.texts[:5]), here / "pool")
+    write_pool(part_of(pool, slice(5)), here / "pool")
     write_pool(pool, here / "more")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
@@ -48,10 +48,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(ran: Path, youden: Youden, tmp_path: Path) -> Path:
     shutil.copytree(ran, tmp_path, dirs_exist_ok=True)
     return tmp_path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pools import make_pool
-from run_folders import equal, ids, write_judged
+from run_folders import contents, equal, ids, write_judged
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import MADE_BY, PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -243,7 +243,7 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(folder: RunFolder, judged: Verdicts) -> None:
-    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    before = contents(folder.path)
     with pytest.raises(UnicodeEncodeError):
         folder.write_text("fit.json", "\ud800")
-    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+    assert contents(folder.path) == before
