@@ -32,7 +32,6 @@ from youden.data.folder.trial_tables import VerdictsSaid, verdict_blocks
 from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import PLAN, Agent, Plan, Split, Trials
-from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Floats, Ids
 from youden.nouns.trials import POOLED
 from youden.run.ability import Aim
@@ -150,7 +149,7 @@ def measure(run: RunFolder) -> dict[str, float]:
     before, began = _peak_mb(), time.process_time()
     plan, of = run.judged_files()
     rows = verdict_blocks(of, plan)
-    with trials_by_item(lambda: (some.again() for some in rows), plan, run.path, calls=CallCounts(plan, ())) as trials:
+    with trials_by_item(lambda: (some.again() for some in rows), plan, run.path) as trials:
         loaded = time.process_time()
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         tallied_at = time.process_time()

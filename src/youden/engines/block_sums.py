@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.engines.block_kinds import ApartSums, RateBlock
-from youden.engines.trial_blocks import TrialsByItem
+from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.nouns import Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores, Split
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
+from youden.stats.trials.false_positives import ApartSums
 
 
 class PairSums:

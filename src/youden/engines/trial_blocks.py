@@ -1,8 +1,8 @@
 """A run's trials in blocks of items: its rows are read once, in their order, and written down by items beside the run.
 
 A fit then reads them block by block, as often as it needs to: a block holds all that its items need, and memory holds one
-block. What is counted over all rows in whatever order (false positives, slots, rounds) is counted on the way. Answers in memory
-are read the same way, and written nowhere.
+block. The independent arm, which nothing needs by items, is summed on the way. Answers in memory are read the same way, and
+written nowhere.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from dataclasses import replace
 from errno import ENOSPC
 from itertools import count, pairwise, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.atomic import workplace
 from youden.data.folder.table_columns import vote_column
-from youden.engines.block_kinds import ApartSums, ItemBlock, RateBlock, clean_independent
 from youden.errors import RunFolderError
 from youden.nouns import (
     FOLLOW_UP,
@@ -31,13 +30,14 @@ from youden.nouns import (
     PROBE,
     Plan,
     Rates,
+    Split,
     Trials,
     Verdicts,
 )
-from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import tally
-from youden.stats.trials.false_positives import YesCounts
+from youden.stats.base.clusters import PairBlock
+from youden.stats.trials.false_positives import ApartSums, YesCounts
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
@@ -50,71 +50,109 @@ _SHELVES = 200
 _NOT_ASKED = MISSING_REASONS.index("not_asked")
 _TRIAL = [("item", "i4"), ("first", "i4"), ("second", "i4"), ("answer", "f8")]
 _APART = np.dtype([*_TRIAL, ("other_item", "i4")])
+_OF_APART = ("first", "item", "second", "other_item", "answer")
+
+
+class RateBlock(NamedTuple):
+    """Rates on the items from `start` on, which are numbered from 0. clean: the same rows by the trials that may be learned from
+    alone; split: the run's, of these items, None where nothing was held out on purpose."""
+
+    start: int
+    rates: Rates
+    clean: Rates
+    split: Split | None
+
+    @property
+    def items(self) -> slice:
+        return slice(self.start, self.start + self.rates.n_items)
+
+    @property
+    def answers(self) -> PairBlock:
+        """As `paired_answers`."""
+        return paired_answers(self.rates, self.split)
+
+
+class ItemBlock(NamedTuple):
+    """Paired trials on the items from `start` on, which are numbered from 0; no follow-ups.
+
+    item, first, second, slot, step, role: int[T], as `Trials` has them; tells_first, tells_second: bool[T], whether a trial
+    counts for that agent; answer: float[T], NaN where there is none; votes: float[T, M], of the judges of a jury, M = 0 of
+    another judge.
+    """
+
+    start: int
+    n_items: int
+    item: Ids
+    first: Ids
+    second: Ids
+    slot: Ids
+    step: Ids
+    role: Ids
+    tells_first: Bools
+    tells_second: Bools
+    answer: Floats
+    votes: Floats
+
+    @property
+    def answered(self) -> Bools:
+        """bool[T]."""
+        return ~np.isnan(self.answer)
+
+    def of_agents(self, n_agents: int) -> Positions:
+        """How many of its trials each agent has part in: int64[K]."""
+        return np.bincount(np.append(self.first, self.second), minlength=n_agents)
+
+    def where(self, rows: Bools) -> ItemBlock:
+        """Some of its trials: bool[T]."""
+        return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[2:]})
+
+    def cut(self, n: int) -> Iterator[ItemBlock]:
+        """In so many blocks of fewer items."""
+        for items in np.array_split(np.arange(self.n_items), min(n, self.n_items)):
+            part = self.where((self.item >= items[0]) & (self.item <= items[-1]))
+            start = int(items[0])
+            yield part._replace(start=self.start + start, n_items=len(items), item=part.item - np.int32(start))
+
+    def pairs(self, *, less: float = 0.0, slots: bool = False, told: bool = False) -> PairBlock:
+        """As answers `less` a rate. slots: their levels are slots; told: a trial counts for those alone that it tells of."""
+        block = PairBlock.of(
+            self.item,
+            self.first,
+            self.second,
+            self.answer - less,
+            n_items=self.n_items,
+            slot=self.slot if slots else None,
+        )
+        return replace(block, first_weight=self.tells_first, second_weight=self.tells_second) if told else block
 
 
 class TrialsByItem:
-    """A run's trials, read once. yeses: over all rows; apart: of the independent arm. slots: int64[K] each, an agent's paired
-    trials in slots that hold an answer, and those of them that are answered; None where one has no slot. asked_more: whether
-    suspected pairs were. n_asked: int64[R], paired trials in slots by the step that asked them; told: float[R, K], what these
-    count for agents together; n_last: trials of the last extension; n_paired: paired ones but follow-ups.
+    """A run's trials, read once. n: how many; yeses, apart: of the independent arm, without probes in `apart`; asked_more:
+    whether suspected pairs were.
 
-    rows: each time it is called, all of them; place: a folder for them, None for memory; calls: what counts them, too; votes:
-    whether those of a jury are kept.
+    rows: each time it is called, all of them; place: a folder for them, None for memory; votes: whether those of a jury are
+    kept.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        plan: Plan,
-        place: Path | None,
-        *,
-        calls: CallCounts | None = None,
-        votes: bool = False,
-    ) -> None:
-        self.plan, self.yeses, self.n_votes = plan, YesCounts(plan.n_agents), 0
+    def __init__(self, rows: Rows, plan: Plan, place: Path | None, *, votes: bool = False) -> None:
+        self.plan, self.n, self.n_votes = plan, 0, 0
+        self.yeses, self.apart = YesCounts(plan.n_agents), ApartSums(plan.n_agents)
         self._rows, self._place, self._kept = rows, place, dict[str, list[NDArray[Any]]]()
         n_shelves = _SHELVES if place else -(-plan.n_agents * plan.n_items // CELLS_AT_ONCE)
         self._step = max(1, -(-plan.n_items // n_shelves))
         self._repeated = self.asked_more = False
-        self.n_asked, self.told, self.n_last = np.zeros(0, dtype=np.int64), np.zeros((0, plan.n_agents)), 0
-        self.n_paired = 0
         self._grew = plan.rounds is not None or plan.extensions is not None
-        K = plan.n_agents
-        self.apart = ApartSums(K, plan.split)
-        slots, in_slots = np.zeros((2, 0), dtype=np.int64), True
-        asked, answered = np.zeros((2, K), dtype=np.int64)
         for some in rows():
-            if calls is not None:
-                calls.add(some)
+            self.n += len(some["arm"])
             if votes:
                 self.n_votes = len(votes_of(some))
-            if plan.extensions is not None:
-                self.n_last += int((some["step"] == len(plan.extensions.steps)).sum())
             more, paired = some["role"] == FOLLOW_UP, some["arm"] == PAIRED
             if more.any():
                 self.asked_more, paired = True, paired & ~more
                 self._shelve("more", some, more)
-            self.n_paired += int(paired.sum())
-            known = paired & (some["missing"] == 0)
             self._repeated |= "first_repeat" in some or bool((some["replicate"][paired] > 0).any())
             self._shelve("paired", some, paired)
             self._count_apart(some)
-            if plan.rounds is not None:
-                self._count_steps(some, paired & (some["slot"] >= 0))
-            in_slots &= not (some["slot"][paired] < 0).any()
-            if in_slots:
-                slots = _counted(slots, some["slot"][paired], some["slot"][known])
-                asked += _of_agents(some, paired, K)
-                answered += _of_agents(some, known, K)
-        unbegun = np.flatnonzero((slots[0] > 0) & (slots[1] == 0))
-        if in_slots and len(unbegun):
-            for some in rows():
-                paired = (some["arm"] == PAIRED) & (some["role"] != FOLLOW_UP)
-                asked -= _of_agents(some, paired & np.isin(some["slot"], unbegun), K)
-        if calls is not None and calls.unsettled:
-            for some in rows():
-                calls.settle(some)
-        self.slots = (asked, answered) if in_slots and slots.any() else None
 
     @classmethod
     def of(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
@@ -132,21 +170,25 @@ class TrialsByItem:
             place.mkdir()
         return TrialsByItem(lambda: (SomeRows(some, kept(some)) for some in self._rows()), plan, place)
 
-    def answers(self) -> Iterator[ItemBlock]:
-        """Answers block by block, in the order of items."""
+    def asked(self) -> Iterator[ItemBlock]:
+        """Paired trials block by block, in the order of items."""
         for start, stop in self._spans(("paired",)):
             of = self._read("paired", start, stop)
-            train = self.plan.split.train[:, start:stop]
-            used = ~np.isnan(of["answer"]) & train[of["first"], of["item"]] & train[of["second"], of["item"]]
-            n = int(used.sum())
+            n = len(of["answer"])
             columns: Columns = {
                 "step": np.zeros(n, dtype=np.int32),
                 "role": np.full(n, PLAN, dtype=np.int8),
                 "votes": np.empty((n, 0)),
             }
             columns |= dict.fromkeys(("tells_first", "tells_second"), np.ones(n, dtype=np.bool_))
-            columns |= of if used.all() else {name: column[used] for name, column in of.items()}
-            yield ItemBlock(start, stop - start, **columns)
+            yield ItemBlock(start, stop - start, **columns | of)
+
+    def answers(self) -> Iterator[ItemBlock]:
+        """Those that are answered and may be learned from."""
+        for block in self.asked():
+            train = self.plan.split.train[:, block.start : block.start + block.n_items]
+            used = block.answered & train[block.first, block.item] & train[block.second, block.item]
+            yield block if used.all() else block.where(used)
 
     def blocks(self, *, with_more: bool = False) -> Iterator[RateBlock]:
         """Rates as `tally` has them, without `detail`, block by block, in the order of items. with_more: with the follow-ups,
@@ -217,21 +259,11 @@ class TrialsByItem:
             return
         known, probe = independent & (some["missing"] == 0), some["role"] == PROBE
         self.yeses.add(some["first"][known], some["second"][known], some["hard"][known] >= 0.5)
-        self.apart.add(some, known & ~probe)
+        first, item, second, other, answer = (some[name][known & ~probe] for name in _OF_APART)
+        clean = clean_independent(self.plan.split, first, item, second, other)
+        self.apart.add(first, second, answer, clean=clean)
         if self.plan.independent == "twin":
             self._shelve("apart", some, independent & ~probe)
-
-    def _count_steps(self, some: Mapping[str, NDArray[Any]], chosen: Bools) -> None:
-        K, step = self.plan.n_agents, some["step"][chosen].astype(np.int64)
-        more = int(step.max(initial=-1)) + 1 - len(self.n_asked)
-        if more > 0:
-            self.n_asked = np.append(self.n_asked, np.zeros(more, dtype=np.int64))
-            self.told = np.vstack([self.told, np.zeros((more, K))])
-        size = len(self.n_asked)
-        self.n_asked += np.bincount(step, minlength=size)
-        for side in ("first", "second"):
-            counts = np.bincount(step * K + some[side][chosen], some[f"weight_{side}"][chosen], size * K)
-            self.told += counts.reshape(size, K)
 
     def _row(self, arm: str) -> np.dtype[Any]:
         """What is kept of a trial: of a plan that grew also what for, of a jury its votes."""
@@ -288,19 +320,6 @@ class TrialsByItem:
         return columns
 
 
-def _counted(counts: NDArray[np.int64], *slots: Ids) -> NDArray[np.int64]:
-    """counts: int64[2, S], and how often each slot stands in either of `slots`, with room for new ones."""
-    size = max(counts.shape[1], *(int(slot.max(initial=-1)) + 1 for slot in slots))
-    more = np.array([np.bincount(slot, minlength=size) for slot in slots], dtype=np.int64)
-    more[:, : counts.shape[1]] += counts
-    return more
-
-
-def _of_agents(some: Mapping[str, NDArray[Any]], chosen: Bools, n_agents: int) -> Positions:
-    sides = np.append(some["first"][chosen], some["second"][chosen])
-    return np.bincount(sides, minlength=n_agents)
-
-
 def votes_of(some: Mapping[str, NDArray[Any]]) -> list[Floats]:
     """What each judge of a jury answered; of another judge none."""
     names = (vote_column(number).name for number in count(1))
@@ -323,16 +342,14 @@ class SomeRows(dict[str, NDArray[Any]]):
 
 
 @contextmanager
-def trials_by_item(
-    rows: Rows, plan: Plan, beside: Path, *, calls: CallCounts, votes: bool = False
-) -> Iterator[TrialsByItem]:
+def trials_by_item(rows: Rows, plan: Plan, beside: Path, *, votes: bool = False) -> Iterator[TrialsByItem]:
     """The trials of a run, in a folder of their own inside `beside` that is taken away at the end.
 
     Raises: RunFolderError [engine-full] where the disk is full; nothing of the run has changed then.
     """
     try:
         with workplace(beside) as place:
-            yield TrialsByItem(rows, plan, place, calls=calls, votes=votes)
+            yield TrialsByItem(rows, plan, place, votes=votes)
     except OSError as error:
         if error.errno not in (None, ENOSPC):  # numpy names none
             raise
@@ -341,3 +358,19 @@ def trials_by_item(
             "disk; the run is as it was.",
             slug="engine-full",
         ) from error
+
+
+def paired_answers(rates: Rates, split: Split | None = None) -> PairBlock:
+    """Answers of pairs less their own FPR, where they have one; rows that touch a held-out cell are left out."""
+    used = rates.n_paired > 0
+    if split is not None:
+        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
+    own = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
+    value, weight = rates.tpr[used] - own, rates.n_paired[used].astype(np.float64)
+    return PairBlock(rates.first[used], rates.second[used], rates.item[used], value, weight, own, rates.n_items)
+
+
+def clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other: Ids) -> Bools:
+    """Which independent trials a training score may read: bool[T]; under `own`, only the first text's cell matters."""
+    held = split.holdout
+    return np.asarray(~held[first, item] & ((split.rule == "own") | ~held[second, other]))

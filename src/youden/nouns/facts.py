@@ -4,7 +4,7 @@ and the rankings beside it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
@@ -168,8 +168,7 @@ class CallFacts:
         measures = {name: column for name, column in measures.items() if column is not None}
         counts = CallCounts(plan, measures)
         columns = plan.trials.columns() | {"missing": result.missing} | measures
-        counts.add(columns)
-        counts.settle(columns)
+        counts.add_all(lambda: [columns])
         return counts.facts(models=result.models, usd_tried=result.usd_tried)
 
     @property
@@ -184,8 +183,7 @@ class CallFacts:
 class CallCounts:
     """`CallFacts`, summed over blocks of rows. plan: its trials are not looked at; measured: columns that the judge filled.
 
-    Columns have the names of verdicts.parquet, positions for ids. Once all blocks were added, all of them are shown once more to
-    `settle` where `unsettled` says so: which answers no pass of the run paid for is known only then.
+    Columns have the names of verdicts.parquet, positions for ids.
     """
 
     def __init__(self, plan: Plan, measured: Collection[str]) -> None:
@@ -196,8 +194,16 @@ class CallCounts:
         self._seconds, self._n_timed = 0.0, 0
         self._unpaid: list[NDArray[np.bytes_]] = []
 
-    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """The next rows."""
+    def add_all(self, rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
+        """All rows, some at a time; again where it takes all of them to know which answers no pass of the run paid for."""
+        for columns in rows():
+            self._add(columns)
+        for columns in rows() if self._unpaid else ():
+            if (made := self._made(columns)).any():
+                keys = columns["key"][made]
+                self._unpaid = [some[~np.isin(some, keys)] for some in self._unpaid]
+
+    def _add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         paired, missing = columns["arm"] == PAIRED, columns["missing"]
         for side in ("first", "second"):
             self._touched[columns[side][paired], columns["item"][paired]] = True
@@ -212,16 +218,6 @@ class CallCounts:
             if "key" in self._measured and rest.any():
                 keys = columns["key"][rest]
                 self._unpaid.append(keys[keys != b""])
-
-    @property
-    def unsettled(self) -> bool:
-        return bool(self._unpaid)
-
-    def settle(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Rows that were added, once more."""
-        if self._unpaid and (made := self._made(columns)).any():
-            keys = columns["key"][made]
-            self._unpaid = [some[~np.isin(some, keys)] for some in self._unpaid]
 
     def facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
         """Of all that was added. usd_tried: what the run's calibration paid for answers used here."""

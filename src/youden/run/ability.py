@@ -244,11 +244,19 @@ MOST_LOST = 0.05
 def of_slots(trials: TrialsByItem, aim: Aim) -> Abilities | None:
     """By means of trials in slots; None where one has no slot, or too many lack an answer. Where every cell may teach, such means
     are fair: see `balanced`."""
-    plan, these = trials.plan, aim.target == "these-items"
-    if trials.slots is None or not few_lost(*trials.slots):
+    plan, these, n_paired = trials.plan, aim.target == "these-items", 0
+    asked, answered = np.zeros((2, plan.n_agents), dtype=np.int64)
+    for block in trials.asked():
+        if (block.slot < 0).any():
+            return None
+        n_paired += len(block.slot)
+        known = block.where(block.answered)
+        asked += block.where(np.isin(block.slot, known.slot)).of_agents(plan.n_agents)
+        answered += known.of_agents(plan.n_agents)
+    if not n_paired or not few_lost(asked, answered):
         return None
-    if not trials.slots[1].any():
-        raise none_answered(trials.n_paired)
+    if not answered.any():
+        raise none_answered(n_paired)
     means = trial_means(
         lambda: (block.pairs(slots=these) for block in trials.answers()),
         n_agents=plan.n_agents,

@@ -8,8 +8,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from youden.engines.block_kinds import ItemBlock
-from youden.engines.trial_blocks import TrialsByItem
+from youden.engines.trial_blocks import ItemBlock, TrialsByItem
 from youden.nouns import PLACING, PLAN
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import after_steps, complete_part, extensions_of, in_complete_part

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t as student
 
-from youden.engines.block_kinds import ItemBlock
-from youden.engines.trial_blocks import TrialsByItem
+from youden.engines.trial_blocks import ItemBlock, TrialsByItem
 from youden.nouns import AgentMove, ExtensionFacts
 from youden.nouns.pool import Bools, Floats, or_none
 from youden.protocol.blocks import extensions_of
@@ -33,7 +32,7 @@ def extension_facts(trials: TrialsByItem, after: Abilities, *, answered_anew: bo
     place_before, place_after = tied_places(before.ability), tied_places(after.ability)
     return ExtensionFacts(
         kind=last.kind,
-        n_calls=trials.n_last,
+        n_calls=trials.n - earlier.n,
         joined=plan.agent_ids[earlier.plan.n_agents :],
         joined_items=plan.item_ids[earlier.plan.n_items :],
         moves=tuple(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.block_kinds import RateBlock
 from youden.engines.block_sums import symmetric_scores
-from youden.engines.trial_blocks import TrialsByItem
+from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.nouns import Rates, Scores, Split, Target
 from youden.protocol.scores import pooled_fpr, train_differences, train_scores
 from youden.run.ability import CELLS, FITTED, Abilities, ByItem

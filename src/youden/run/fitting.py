@@ -18,9 +18,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import verdict_blocks
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.importers.pool_joiner import refuse_other, write_imported
-from youden.engines.block_kinds import ApartSums, RateBlock
 from youden.engines.block_sums import tallied
-from youden.engines.trial_blocks import trials_by_item
+from youden.engines.trial_blocks import RateBlock, Rows, trials_by_item
 from youden.nouns import Finding, PartnerRules, Target
 from youden.nouns.facts import CallCounts
 from youden.run.ability import Aim
@@ -34,6 +33,7 @@ from youden.run.standings import AllAnswers, answers_of_pairs
 from youden.run.what_moves import says_moves, write_moves
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.comparisons import agent_components
+from youden.stats.trials.false_positives import ApartSums
 from youden.text.sentences import counted
 
 TRIALS_WITH_RATES = 10_000_000
@@ -51,9 +51,10 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     run, K = folder.path.resolve().name, plan.n_agents
     parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
-    rows, judges = lambda: (part.again() for part in parts), target == JUDGES
-    votes = target != "items-like-these"
-    with trials_by_item(rows_for(rows) if judges else rows, plan, folder.path, calls=counts, votes=votes) as trials:
+    rows, judges, votes = lambda: (part.again() for part in parts), target == JUDGES, target != "items-like-these"
+    told: Rows = rows_for(rows) if judges else rows
+    counts.add_all(told)
+    with trials_by_item(told, plan, folder.path, votes=votes) as trials:
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         model = ClippedLinear().fit(sums.symmetric)
         found, component = trial_abilities(trials, Aim(target)), model.component_
@@ -92,7 +93,7 @@ def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> A
     rates = folder.read_rates()
     blocks = [RateBlock(0, rates, rates, None)]
     # rates are less what they are less already: no arm is known
-    sums = tallied(blocks, rates, ApartSums(rates.n_agents, None), None)
+    sums = tallied(blocks, rates, ApartSums(rates.n_agents), None)
     _, model, found = fit_rates(rates, target=target)
     notes = [Finding("import", note) for note in folder.read_notes()]
     tables = analyse(

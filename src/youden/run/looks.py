@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
-from youden.nouns.pool import Bools
+from youden.nouns.pool import Bools, Positions
 from youden.protocol.designs.adaptive import adaptive_of
 from youden.run.ability import LEVEL, MOST, Abilities, Aim, Look, Search
 from youden.run.fits import AT_ONCE, abilities_of_fit
@@ -41,16 +41,17 @@ def of_search(trials: TrialsByItem, aim: Aim) -> Abilities | None:
     for block in trials.answers():
         first = block.answer[(block.slot >= 0) & (block.step == 0)]
         pilot += len(first), first.sum()
-    level, n_looks = float(pilot[1] / pilot[0]) - rate, len(trials.n_asked)
+    level = float(pilot[1] / pilot[0]) - rate
+    n_asked, told_of = _rounds_of(trials)
+    n_looks = len(n_asked)
     for last in range(min(len(looks), n_looks - 1), n_looks):
         found = trial_fit(partial(_by_slots, trials, last, rate), n_agents=plan.n_agents, n_items=plan.n_items)
         if found is None:
             return None
         made = abilities_of_fit(found, level, rate, aim.target, with_items=True)
         told = differences(made.ability, made.covariance, level=LEVEL)
-        come = min(1.0, int(trials.n_asked[: last + 1].sum()) / design.budget(plan.split.train))
-        turn = trials.told[last] > 0
-        looks[last:] = [_look(told, looks[:last], top=design.top, within=design.within, turn=turn, come=come)]
+        come = min(1.0, int(n_asked[: last + 1].sum()) / design.budget(plan.split.train))
+        looks[last:] = [_look(told, looks[:last], top=design.top, within=design.within, turn=told_of[last], come=come)]
     search = Search(design.top, design.within, tuple(looks))
     lucky = LUCK * (looks[-1].carried - looks[-1].carried.mean())
     order = np.argsort(-made.ability, kind="stable")
@@ -61,6 +62,18 @@ def of_search(trials: TrialsByItem, aim: Aim) -> Abilities | None:
         ability=np.clip(made.ability - lucky, -1, 1),
         method=made.method if len(looks) == 1 else f"{made.method}, less the luck of who was asked more",
     )
+
+
+def _rounds_of(trials: TrialsByItem) -> tuple[Positions, Bools]:
+    """Of each round: its paired trials in slots, int64[R], and which agents they tell of, bool[R, K]."""
+    n = 1 + max(int(block.step[block.slot >= 0].max(initial=-1)) for block in trials.asked())
+    n_asked, told_of = np.zeros(n, dtype=np.int64), np.zeros((n, trials.plan.n_agents), dtype=np.bool_)
+    for block in trials.asked():
+        part = block.where(block.slot >= 0)
+        n_asked += np.bincount(part.step, minlength=n)
+        for agent, tells in ((part.first, part.tells_first), (part.second, part.tells_second)):
+            told_of[part.step[tells], agent[tells]] = True
+    return n_asked, told_of
 
 
 def _by_slots(trials: TrialsByItem, last: int, rate: float) -> Iterator[PairBlock]:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.block_kinds import RateBlock, paired_answers
-from youden.engines.trial_blocks import TrialsByItem
+from youden.engines.trial_blocks import RateBlock, TrialsByItem, paired_answers
 from youden.errors import StatisticsError
 from youden.nouns import (
     FOLLOW_UP,

@@ -140,3 +140,41 @@ def own_rates_of_sums(n: Floats, total: Floats, *, n_trials: int, sum_all: float
     stands_out = nearest > drawn
     rate = np.where(stands_out, nearest, drawn)
     return OwnRates(rate, np.sqrt(np.where(stands_out, 1, w) * spread * mean.clip(rate) / n), pooled)
+
+
+class ApartSums:
+    """The independent arm, probes left out; rows add up. n, total: float[K], answered trials that an agent takes part in, and
+    their sum; n_trials, total_all, squares: of all of them, Σy, Σy²; clean_n, clean_total: of those a training score may read.
+    """
+
+    def __init__(self, n_agents: int) -> None:
+        self.n, self.total = np.zeros((2, n_agents))
+        self.n_trials, self.total_all, self.squares, self.clean_n, self.clean_total = 0, 0.0, 0.0, 0, 0.0
+
+    def add(self, first: Ids, second: Ids, answer: Floats, *, clean: Bools) -> None:
+        """first, second: int[T]; answer: float[T]; clean: bool[T], which a training score may read."""
+        sides = np.append(first, second)
+        self.n += np.bincount(sides, minlength=len(self.n))
+        self.total += np.bincount(sides, np.tile(answer, 2), len(self.n))
+        self.n_trials += len(answer)
+        self.total_all += float(answer.sum())
+        self.squares += float((answer**2).sum())
+        self.clean_n += int(clean.sum())
+        self.clean_total += float(answer[clean].sum())
+
+    @property
+    def rate(self) -> float | None:
+        """The mean answer; None where there is none."""
+        return self.total_all / self.n_trials if self.n_trials else None
+
+    @property
+    def clean_rate(self) -> float:
+        """The mean answer of those that a training score may read; 0 where there is none."""
+        return self.clean_total / self.clean_n if self.clean_n else 0.0
+
+    @property
+    def own_rates(self) -> OwnRates:
+        """Each agent's own rate of false positives, or the pooled one."""
+        return own_rates_of_sums(
+            self.n, self.total, n_trials=self.n_trials, sum_all=self.total_all, squares=self.squares
+        )
