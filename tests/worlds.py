@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +12,7 @@ from pools import answer_with, make_pool
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import PAIRED, Agent, PartnerRules, Pool, Verdicts
+from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.run.analysis import Analysis
@@ -27,6 +29,13 @@ def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: object) -
     mean = 0.5 + (ability[made.first] + ability[made.second]) / 2 - difficulty[made.item]
     mean = np.where(made.arm == PAIRED, mean, 0.05)
     return answer_with(made, np.clip(mean + noise * rng.standard_normal(len(made)), 0, 1))
+
+
+def published_scores(peer_prediction: Path, folder: str) -> Floats:
+    """float[K, J] of the paper: an item's file has every agent's mean over partners; failed calls stay 0 as they came."""
+    place = peer_prediction / "eval_results" / folder / "tvd_mi_individual_examples"
+    files = sorted(place.glob("tvd_mi_example_*.json"))
+    return np.array([json.loads(file.read_bytes())["tvd_mi_scores"] for file in files]).T
 
 
 def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> World:

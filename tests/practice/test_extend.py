@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from commands import Youden, write_config
+from commands import Youden, wire_judge, write_config
 from pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
@@ -43,8 +43,7 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
     write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
-    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
-    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=judge | {"price": 0})
+    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=wire_judge(server.url))
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
     shutil.copytree(tmp_path, begun)
@@ -176,8 +175,7 @@ def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, her
 
 
 def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, server: WireServer) -> None:
-    judge = {"backend": "wire", "model": "n", "base_url": server.url, "api_key_env": None, "price": 0}
-    write_config(here / "noisy.yaml", pool="old", calls=110, n_independent=20, judge=judge)
+    write_config(here / "noisy.yaml", pool="old", calls=110, n_independent=20, judge=wire_judge(server.url, model="n"))
     server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
     assert youden("run", "noisy.yaml").code == 0
     wide, narrow = (
@@ -246,8 +244,7 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 0
-    judge = {"backend": "wire", "model": "b", "base_url": server.url, "api_key_env": None, "price": 0}
-    (here / "b.yaml").write_text(yaml.safe_dump(judge | {"name": "b"}))
+    write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
     ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json").well()
     assert "A run that grew is ranked here by the additive fit" in ended.out
     assert youden("extend", "runs/r-by-b", "--calls", "60").refuses("extend-part")

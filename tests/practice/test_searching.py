@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from commands import Youden, write_config
+from commands import Youden, wire_judge, write_config
 from pools import make_pool, part_of
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
@@ -37,8 +37,7 @@ def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) ->
         return tmp_path
     write_pool(part_of(whole, slice(K)), tmp_path / "old")
     write_pool(part_of(whole, slice(K, None)), tmp_path / "new")
-    judge = {"backend": "wire", "model": "m", "base_url": one_server.url, "api_key_env": None, "backoff": 0.001}
-    write_config(tmp_path / "r.yaml", pool="old", calls=140, n_independent=20, judge=judge | {"price": 0})
+    write_config(tmp_path / "r.yaml", pool="old", calls=140, n_independent=20, judge=wire_judge(one_server.url))
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
     assert youden("extend", "runs/r", "--agents", "new").code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from worlds import published_scores
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
 from youden.stats.base.links import LINKS
@@ -89,9 +89,7 @@ def test_the_papers_interval_on_real_scores_and_ours(
     peer_prediction: Path, coincident: str, mean: float, low: float, high: float
 ) -> None:
     """Project statistics, PubMed, identity less logit; the paper, which keeps coincident rows: −.298 [−.326, −.256]."""
-    folder = peer_prediction / "eval_results" / "pubmed_200_config_results" / "tvd_mi_individual_examples"
-    files = sorted(folder.glob("tvd_mi_example_*.json"))
-    value = np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_scores"] for file in files]).T
+    value = published_scores(peer_prediction, "pubmed_200_config_results")
     result = median_differences(
         value, rng=np.random.default_rng(0), coincident=coincident, n_draws=300, n_rectangles=10_000
     )

@@ -203,12 +203,17 @@ def test_predictions_of_the_identity_link_have_no_curl() -> None:
     assert curl_quantiles(Rasch(link="logit").fit(scores).predict(), (0.5,))[0] > 1e-4
 
 
-def test_the_command_stands_under_both_names(tmp_path: Path) -> None:
+def test_the_command_stands_under_both_names_and_a_perfect_rank_correlation_has_no_interval_in_json(
+    tmp_path: Path,
+) -> None:
     runs = [str(write_run(tmp_path / name).path) for name in ("one", "two")]
     for words, target in ((["compare"], "items-like-these"), (["study", "judges"], "these-items")):
         done = CliRunner().invoke(youden, [*words, *runs, "--target", target, "--json"], catch_exceptions=False)
         said = json.loads(done.stdout)["judges"]
-        assert (said["pairs"][0]["kappa"], said["target"]) == (1, target)
+        (pair,) = said["pairs"]
+        assert (pair["kappa"], said["target"]) == (1, target)
+        assert pair["ranking"]["value"] == pytest.approx(1)
+        assert (pair["ranking"]["low"], pair["ranking"]["high"]) == (None, None)
 
 
 def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path) -> None:
@@ -239,7 +244,7 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
     assert (kept[0]["agents"], kept[0]["as_good"], kept[1]) == ([first], [second], None)
 
 
-def test_a_perfect_rank_correlation_has_no_interval_in_text_json_and_report(tmp_path: Path) -> None:
+def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path: Path) -> None:
     one, two = (write_run(tmp_path / name) for name in ("one", "two"))
     runs = [str(one.path), str(two.path)]
     said = CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
@@ -248,10 +253,7 @@ def test_a_perfect_rank_correlation_has_no_interval_in_text_json_and_report(tmp_
     assert "Where they differ most" in said
     assert "1.00 [1.00" not in said
     assert "1.000 [1.000" not in said
-    found = json.loads(CliRunner().invoke(youden, ["compare", *runs, "--json"], catch_exceptions=False).stdout)
-    ranking = found["judges"]["pairs"][0]["ranking"]
-    assert ranking["value"] == pytest.approx(1)
-    assert (ranking["low"], ranking["high"]) == (None, None)
+
     assert f"Spearman 1.00 {reason} between" in render_comparison(compare_runs(one, two))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, ndtr
 
+from worlds import published_scores
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -126,8 +126,6 @@ def test_wrong_input_is_refused(params: dict[str, object], value: Floats, slug: 
 
 def test_predictions_on_real_scores_have_the_published_curl(peer_prediction: Path) -> None:
     """Project statistics: logit .010 / .074 on PubMed (the paper .009 / .072), the identity 0."""
-    folder = peer_prediction / "eval_results" / "pubmed_200_config_results" / "tvd_mi_individual_examples"
-    files = sorted(folder.glob("tvd_mi_example_*.json"))
-    value = np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_scores"] for file in files]).T
+    value = published_scores(peer_prediction, "pubmed_200_config_results")
     np.testing.assert_allclose(curl_quantiles(Rasch(link="logit").fit(value).predict()), [0.010, 0.074], atol=5e-4)
     np.testing.assert_allclose(curl_quantiles(Rasch(link="identity").fit(value).predict()), 0, atol=1e-12)

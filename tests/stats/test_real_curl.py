@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from youden.nouns.pool import Floats
+from worlds import published_scores
 from youden.stats.curl.link_table import links_table
 
 # folder, shape, then per link: median, p95, scale-free median, R² (None where the page gives none)
@@ -43,12 +41,6 @@ FIGURES = [
 ]
 
 
-def row_scores(folder: Path) -> Floats:
-    """float[K, J]: each item's file gives every agent's mean over partners; failed calls stay 0 as they came."""
-    files = sorted((folder / "tvd_mi_individual_examples").glob("tvd_mi_example_*.json"))
-    return np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_scores"] for file in files]).T
-
-
 @pytest.mark.parametrize(("folder", "shape", "figures"), FIGURES, ids=[row[0] for row in FIGURES])
 def test_curl_and_r2_of_real_data_are_the_published_exact_ones(
     peer_prediction: Path,
@@ -56,7 +48,7 @@ def test_curl_and_r2_of_real_data_are_the_published_exact_ones(
     shape: tuple[int, int],
     figures: dict[str, tuple[float, float, float, float | None]],
 ) -> None:
-    scores = row_scores(peer_prediction / "eval_results" / folder)
+    scores = published_scores(peer_prediction, folder)
     assert scores.shape == shape
     table = links_table(scores)
     K, J = shape
