@@ -79,9 +79,8 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
 
 @pytest.mark.parametrize("cookie", ["a=plain", "a=pässwörd", "a=秘密"])
 async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(backend: str, cookie: str) -> None:
-    async with WireServer(
-        lambda n, _: Reply("YES", headers={} if n else {"Set-Cookie": f"{cookie}; Path=/"})
-    ) as server:
+    headers = {"Set-Cookie": f"{cookie}; Path=/"}
+    async with WireServer(lambda n, _: Reply("YES", headers={} if n else headers)) as server:
         judge: Judge = calling_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
         request = Request(MODELS[backend], REQUEST, PARAMETERS)
         with suppress(CallError):  # litellm's own client reads no reply whose headers are not ASCII

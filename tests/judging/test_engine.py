@@ -42,6 +42,7 @@ class Counted:
     failed: int = 0
     usd: float = 0.0
     stopped: bool = False
+    n_throttled: int = 0
 
     def start(self, total: int, *, what: str) -> None:
         self.total = total
@@ -49,7 +50,8 @@ class Counted:
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
         self.done, self.failed, self.usd = self.done + n, self.failed + failed, self.usd + usd
 
-    def throttled(self) -> None: ...
+    def throttled(self) -> None:
+        self.n_throttled += 1
 
     def stop(self) -> None:
         self.stopped = True
@@ -100,9 +102,11 @@ async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
     def behave(n: int, body: Any) -> Reply:
         return dice.choice(replies) if dice.random() < 0.3 else well_behaved(n, body)
 
-    plan = replace(PLAN, trials=PLAN.trials.take(slice(80)))
+    plan, progress = replace(PLAN, trials=PLAN.trials.take(slice(80))), Counted()
+    changes = {"backend": "openai", "max_tries": 30}
     async with WireServer(behave) as server:
-        verdicts = await ask(server, store, plan=plan, changes={"backend": "openai", "max_tries": 30})
+        verdicts = await ask(server, store, plan=plan, changes=changes, progress=progress)
+    assert progress.n_throttled > 0
     np.testing.assert_array_equal(verdicts.answer, truth(plan))
     assert server.n_requests > len(plan) + 2 * len(replies)
 

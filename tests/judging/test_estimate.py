@@ -16,6 +16,8 @@ from pools import make_pool
 from youden.judging.config import judge_files as prices
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate, expected_duration, seconds_in_flight
+from youden.judging.store.answers import Store
+from youden.nouns import Completion
 from youden.protocol.plan import make_plan
 
 POOL = make_pool(3, 6)
@@ -138,6 +140,17 @@ def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
     assert one.minutes is not None
     assert both.minutes == pytest.approx(2 * one.minutes)
     assert both.pace == f"{one.pace}; then {one.pace}"
+
+
+def test_what_is_left_is_priced_by_its_share_of_all_characters(store: Store) -> None:
+    config = load_judge_config(API)
+    keys = sorted({key for _, key, _ in config.questions().all(PLAN, POOL)})
+    for key in keys[::4]:
+        store.add(key, Completion("YES", "stop", "m", 1, 1))
+    store.flush()
+    cost = estimate(PLAN, POOL, config, environment={}, store=store.name)
+    assert cost.stored == len(keys[::4])
+    assert cost.usd_left == pytest.approx((1 - cost.stored / len(PLAN)) * (cost.usd or 0), rel=0.02)
 
 
 def test_what_a_call_is_thought_to_take_decides_no_answer() -> None:

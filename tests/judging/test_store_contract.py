@@ -267,6 +267,7 @@ def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
         asyncio.run(mine.reserve(1.0))
         mine.settle(1.0, 0.75)
         asyncio.run(mine.reserve(2.0))
+        one.sync()
         later(LEASE + 1)
         with help_run(place, run="r") as two:
             others = SharedBudget(10.0, two)
