@@ -147,9 +147,9 @@ def replay(folder: Path) -> Callable[[], object]:
 
 def keys(folder: Path) -> Callable[[], object]:
     """The keys of the same trials, made and written."""
-    from youden.data.folder.key_files import KeysSaid, write_keys
     from youden.judging.config.judge_files import load_judge_config
     from youden.judging.question.questions import keys as made
+    from youden.run.keys import KeysSaid, write_keys
 
     pool, plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()

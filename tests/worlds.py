@@ -15,7 +15,7 @@ from youden.nouns import PAIRED, Agent, PartnerRules, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
-from youden.run.analysis import Analysis
+from youden.run.fitting import Analysis
 from youden.run.pipeline import fit_run, summarise
 from youden.study.replaying import World, make_world
 

@@ -22,13 +22,14 @@ from postgres import Cluster, cluster
 from toy_engine import run_batch
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_folder import RunFolder
+from youden.engines.block_sums import call_facts
 from youden.errors import YoudenError
 from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.pace import Pace
 from youden.judging.store.answers import open_store
 from youden.judging.store.claims import LEASE
 from youden.judging.store.team import SharedBudget, help_run, lead_run
-from youden.nouns import CallFacts, Completion
+from youden.nouns import Completion
 from youden.text.printable import shown, without_passwords
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -70,7 +71,7 @@ def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the
     ended = youden("run", "r.yaml", "--store", url)
     assert (ended.code, server.n_requests) == (0, 110), ended.err
     folder = RunFolder(here / "runs/r")
-    assert CallFacts.of(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
+    assert call_facts(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
     assert Cluster.PASSWORD.encode() not in everything_in(here)
     assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)
     assert f"store: {shown(url)}" in (here / "runs/r/config.yaml").read_text()

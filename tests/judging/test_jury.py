@@ -167,7 +167,7 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     assert youden("fit", "run", "--target", "items-and-judges").code == 0
     assert one_server.n_requests == asked
     over = {row.agent: row for row in folder.read_ranking()}
-    assert folder.target == folder.read_facts().target == "items-and-judges"
+    assert folder.terms.target == folder.read_facts().target == "items-and-judges"
     mean = {
         agent: told.mean(axis=0)[(plan.first[plan.arm == 0] == k) | (plan.second[plan.arm == 0] == k)].mean()
         for k, agent in enumerate(plan.agent_ids)

@@ -29,8 +29,9 @@ from youden.data.atomic import workplace
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
+from youden.engines.block_sums import call_facts
 from youden.errors import PlanError, RunFolderError
-from youden.nouns import FOLLOW_UP, CallFacts, Plan, Pool, Target, Trials, Verdicts
+from youden.nouns import FOLLOW_UP, Plan, Pool, Target, Trials, Verdicts
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import with_more
@@ -234,7 +235,7 @@ def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_pai
     fit_run(folder)
     counted = folder.read_facts().calls
     assert counted.n_reused == int(result.reused.sum()) > 0
-    alike(asdict(CallFacts.of(result)), asdict(counted))
+    alike(asdict(call_facts(result)), asdict(counted))
 
 
 @pytest.fixture

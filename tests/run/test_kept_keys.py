@@ -15,13 +15,13 @@ from commands import Youden, write_config
 from pools import make_pool
 from wire_server import WireServer
 from youden.data.folder import trial_tables
-from youden.data.folder.key_files import KeysSaid, read_keys, write_keys
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import keys
 from youden.run import keys as run_keys
+from youden.run.keys import KeysSaid, read_keys, write_keys
 
 JUDGE = {"backend": "wire", "model": "m", "api_key_env": None, "price": 0, "concurrency": 1}
 SAID = KeysSaid(plan_digest="1" * 64, judge_digest="2" * 64)

@@ -17,8 +17,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import Agent, Item, PartnerRules, Plan, Pool, RankingRow, Verdicts
 from youden.nouns.columns import columns_of
-from youden.run.partner_rules import check_rules
-from youden.run.standings import follow_up
+from youden.run.standings import check_rules, follow_up
 
 K, J = 12, 30
 RING = (0, 1, 2, 3)

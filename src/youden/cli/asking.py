@@ -176,9 +176,8 @@ def run_command(
     why = f"{result.plan.notes[-1]}; " if result.plan.rounds is not None else ""
     from youden.pools.look.likeness import clones_of
     from youden.report.pages.writing import write_report  # after the asking: charts and pandas take a second to load
-    from youden.run.partner_rules import rules_of
 
-    rules = replace(rules_of(planned.folder.read_config()), clones=clones_of(planned.pool))
+    rules = replace(planned.folder.terms.rules, clones=clones_of(planned.pool))
     fit_run(planned.folder, rules=rules)
     if table is not None:
         validate(planned.folder, table)
@@ -273,8 +272,8 @@ def judge_command(
         ),
     )
     chosen = run_options.run_config(config, said)
+    from youden.engines.block_sums import call_facts
     from youden.judging.asking.terms import Batching
-    from youden.nouns import CallFacts
     from youden.run.pipeline import judge_run, plan_run
 
     if worker:
@@ -299,7 +298,7 @@ def judge_command(
         with progress_bar() as bar:
             result = judge_run(planned, asking(progress=bar))
     show.warn(result.warnings)
-    calls = CallFacts.of(result)
+    calls = call_facts(result)
     if as_json:
         show.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
     else:

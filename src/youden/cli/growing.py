@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from youden.nouns import ExtensionFacts, Json, Target
     from youden.practice.extend import PlannedExtension
     from youden.practice.searching import SearchGoal
-    from youden.run.analysis import Analysis
+    from youden.run.fitting import Analysis
 
 MOST_SHOWN = 10
 

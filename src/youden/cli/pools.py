@@ -246,7 +246,7 @@ def import_command(
 
 
 def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
-    from youden.run.fitting import import_peer_prediction
+    from youden.run.elsewhere import import_peer_prediction
 
     if len(paths) != 1 or columns:
         raise click.UsageError(f"{PEER_PREDICTION} takes one PATH and no --column.")

@@ -60,13 +60,12 @@ def fit_command(
     from youden.data.label_tables import read_families
     from youden.practice.labels import open_labels, validate
     from youden.report.data.summary import summarise_run
-    from youden.run.partner_rules import changed_rules
     from youden.run.pipeline import fit_run
 
     folder = RunFolder(run)
     table = None if labels is None else open_labels(labels, folder.read_pool().agents)
     families = read_families(said["families"]) if "families" in said else None
-    rules = changed_rules(folder, robust=said.get("robust"), trusted=said.get("trusted"), families=families)
+    rules = folder.terms.rules.changed(robust=said.get("robust"), trusted=said.get("trusted"), families=families)
     fit_run(folder, target=said.get("target"), rules=rules, rates=rates)
     if table is not None:
         validate(folder, table)

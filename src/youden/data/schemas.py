@@ -14,12 +14,11 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
-from youden.data.folder.rate_tables import PairsSaid, RatesSaid
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
-from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
+from youden.data.folder.trial_tables import PairsSaid, PlanSaid, RatesSaid, VerdictsSaid
 from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
 from youden.nouns.facts import CHANCE

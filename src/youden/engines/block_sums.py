@@ -1,18 +1,32 @@
 """What a fit sums over blocks of items: scores, rates and counts as `tally` and `train_scores` give them, and what is known of
-every two agents.
+every two agents; and what its calls took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from youden.engines.trial_blocks import RateBlock, TrialsByItem
-from youden.nouns import Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores, Split
+from youden.nouns import (
+    MISSING_REASONS,
+    PAIRED,
+    CallFacts,
+    Pairs,
+    Plan,
+    Rates,
+    ScoreKind,
+    ScoreRole,
+    Scores,
+    Split,
+    Verdicts,
+)
 from youden.nouns.cells import CellIndex, ScoredCells
-from youden.nouns.pool import Bools, Floats, Ids, Positions
+from youden.nouns.pool import Bools, Floats, Ids, Positions, or_none
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
@@ -169,3 +183,81 @@ class _Scores:
         value -= less
         cells = ScoredCells(CellIndex(agent, item, self.of.n_agents, self.of.n_items), value, weight)
         return Scores.of_cells(cells, role=role, kind=self.kind, agent_ids=self.of.agent_ids, item_ids=self.of.item_ids)
+
+
+class CallCounts:
+    """`CallFacts`, summed over blocks of rows. plan: its trials are not looked at; measured: columns that the judge filled.
+
+    Columns have the names of verdicts.parquet, positions for ids.
+    """
+
+    def __init__(self, plan: Plan, measured: Collection[str]) -> None:
+        self._plan, self._measured = plan, frozenset(measured)
+        self._touched = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
+        self._n = np.zeros((2, len(MISSING_REASONS)), dtype=np.int64)
+        self._sums = dict.fromkeys(("tokens_in", "tokens_out", "usd"), 0.0)
+        self._seconds, self._n_timed = 0.0, 0
+        self._unpaid: list[NDArray[np.bytes_]] = []
+
+    def add_all(self, rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
+        """All rows, some at a time; again where it takes all of them to know which answers no pass of the run paid for."""
+        for columns in rows():
+            self._add(columns)
+        for columns in rows() if self._unpaid else ():
+            if (made := self._made(columns)).any():
+                keys = columns["key"][made]
+                self._unpaid = [some[~np.isin(some, keys)] for some in self._unpaid]
+
+    def _add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        paired, missing = columns["arm"] == PAIRED, columns["missing"]
+        for side in ("first", "second"):
+            self._touched[columns[side][paired], columns["item"][paired]] = True
+        for arm, rows in enumerate((paired, ~paired)):
+            self._n[arm] += np.bincount(missing[rows], minlength=len(MISSING_REASONS))
+        for name in self._measured & self._sums.keys():
+            self._sums[name] += float(columns[name].sum())
+        if "seconds" in self._measured:
+            timed = columns["seconds"][columns["seconds"] > 0]
+            self._seconds, self._n_timed = self._seconds + float(timed.sum()), self._n_timed + len(timed)
+            rest = (missing == 0) & ~self._made(columns)
+            if "key" in self._measured and rest.any():
+                keys = columns["key"][rest]
+                self._unpaid.append(keys[keys != b""])
+
+    def facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
+        """Of all that was added. usd_tried: what the run's calibration paid for answers used here."""
+        lost = [
+            {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True) if n}
+            for counts in self._n
+        ]
+        return CallFacts(
+            n_paired=int(self._n[0].sum()),
+            n_independent=int(self._n[1].sum()),
+            n_dense_calls=self._plan.n_dense_calls,
+            n_cells=int(self._touched.sum()),
+            missing_paired=lost[0],
+            missing_independent=lost[1],
+            tokens_in=int(self._sums["tokens_in"]),
+            tokens_out=int(self._sums["tokens_out"]),
+            usd=or_none(usd_tried + self._sums["usd"]),
+            seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
+            models=models,
+            n_reused=sum(map(len, self._unpaid)),
+            usd_calibration=or_none(usd_tried),
+        )
+
+    def _made(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
+        """Rows whose call a pass of this run paid for."""
+        paid = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
+        return np.asarray((columns["seconds"] > 0) | paid)
+
+
+def call_facts(result: Verdicts) -> CallFacts:
+    """Counted over a run's answers."""
+    plan = result.plan
+    measures = {name: getattr(result, name) for name in ("key", "tokens_in", "tokens_out", "usd", "seconds")}
+    measures = {name: column for name, column in measures.items() if column is not None}
+    counts = CallCounts(plan, measures)
+    columns = plan.trials.columns() | {"missing": result.missing} | measures
+    counts.add_all(lambda: [columns])
+    return counts.facts(models=result.models, usd_tried=result.usd_tried)

@@ -4,20 +4,14 @@ and the rankings beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, get_args
 
 from youden.nouns.columns import Meaning, columns_of, fields_of
 from youden.nouns.finding import Finding
-from youden.nouns.judging import MISSING_REASONS, Verdicts
-from youden.nouns.planning import Plan
-from youden.nouns.pool import Bools, Json, or_none
+from youden.nouns.pool import Json
 from youden.nouns.results import ScoreKind
-from youden.nouns.trials import PAIRED
 from youden.run_keys import Target
 
 StandingName = Literal["robust", "family", "trusted"]
@@ -38,6 +32,19 @@ class PartnerRules:
     trusted: tuple[str, ...] = ()
     families: Mapping[str, str] = field(default_factory=dict)
     clones: tuple[tuple[str, ...], ...] = ()
+
+    def changed(
+        self,
+        *,
+        robust: bool | None = None,
+        trusted: Sequence[str] | None = None,
+        families: Mapping[str, str] | None = None,
+    ) -> PartnerRules:
+        """These with what is not None of it. A panel or `robust` takes the other's place."""
+        rules = self if families is None else replace(self, families=dict(families))
+        if trusted is not None:
+            return replace(rules, trusted=tuple(trusted), ranked_by="trusted")
+        return rules if robust is None else replace(rules, trusted=(), ranked_by="robust" if robust else "plain")
 
 
 @dataclass(frozen=True)
@@ -160,17 +167,6 @@ class CallFacts:
     n_reused: int = 0
     usd_calibration: float | None = 0.0
 
-    @classmethod
-    def of(cls, result: Verdicts) -> CallFacts:
-        """Counted over a run's answers."""
-        plan = result.plan
-        measures = {name: getattr(result, name) for name in ("key", "tokens_in", "tokens_out", "usd", "seconds")}
-        measures = {name: column for name, column in measures.items() if column is not None}
-        counts = CallCounts(plan, measures)
-        columns = plan.trials.columns() | {"missing": result.missing} | measures
-        counts.add_all(lambda: [columns])
-        return counts.facts(models=result.models, usd_tried=result.usd_tried)
-
     @property
     def n_calls(self) -> int:
         return self.n_paired + self.n_independent
@@ -178,73 +174,6 @@ class CallFacts:
     @property
     def n_missing(self) -> int:
         return sum(self.missing_paired.values()) + sum(self.missing_independent.values())
-
-
-class CallCounts:
-    """`CallFacts`, summed over blocks of rows. plan: its trials are not looked at; measured: columns that the judge filled.
-
-    Columns have the names of verdicts.parquet, positions for ids.
-    """
-
-    def __init__(self, plan: Plan, measured: Collection[str]) -> None:
-        self._plan, self._measured = plan, frozenset(measured)
-        self._touched = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
-        self._n = np.zeros((2, len(MISSING_REASONS)), dtype=np.int64)
-        self._sums = dict.fromkeys(("tokens_in", "tokens_out", "usd"), 0.0)
-        self._seconds, self._n_timed = 0.0, 0
-        self._unpaid: list[NDArray[np.bytes_]] = []
-
-    def add_all(self, rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
-        """All rows, some at a time; again where it takes all of them to know which answers no pass of the run paid for."""
-        for columns in rows():
-            self._add(columns)
-        for columns in rows() if self._unpaid else ():
-            if (made := self._made(columns)).any():
-                keys = columns["key"][made]
-                self._unpaid = [some[~np.isin(some, keys)] for some in self._unpaid]
-
-    def _add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        paired, missing = columns["arm"] == PAIRED, columns["missing"]
-        for side in ("first", "second"):
-            self._touched[columns[side][paired], columns["item"][paired]] = True
-        for arm, rows in enumerate((paired, ~paired)):
-            self._n[arm] += np.bincount(missing[rows], minlength=len(MISSING_REASONS))
-        for name in self._measured & self._sums.keys():
-            self._sums[name] += float(columns[name].sum())
-        if "seconds" in self._measured:
-            timed = columns["seconds"][columns["seconds"] > 0]
-            self._seconds, self._n_timed = self._seconds + float(timed.sum()), self._n_timed + len(timed)
-            rest = (missing == 0) & ~self._made(columns)
-            if "key" in self._measured and rest.any():
-                keys = columns["key"][rest]
-                self._unpaid.append(keys[keys != b""])
-
-    def facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
-        """Of all that was added. usd_tried: what the run's calibration paid for answers used here."""
-        lost = [
-            {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True) if n}
-            for counts in self._n
-        ]
-        return CallFacts(
-            n_paired=int(self._n[0].sum()),
-            n_independent=int(self._n[1].sum()),
-            n_dense_calls=self._plan.n_dense_calls,
-            n_cells=int(self._touched.sum()),
-            missing_paired=lost[0],
-            missing_independent=lost[1],
-            tokens_in=int(self._sums["tokens_in"]),
-            tokens_out=int(self._sums["tokens_out"]),
-            usd=or_none(usd_tried + self._sums["usd"]),
-            seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
-            models=models,
-            n_reused=sum(map(len, self._unpaid)),
-            usd_calibration=or_none(usd_tried),
-        )
-
-    def _made(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
-        """Rows whose call a pass of this run paid for."""
-        paid = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
-        return np.asarray((columns["seconds"] > 0) | paid)
 
 
 @dataclass(frozen=True)

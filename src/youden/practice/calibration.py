@@ -21,7 +21,7 @@ from youden.nouns.pool import or_none, plain, plain_fields
 from youden.practice.experiment import Answered, Experiment, asked_under, config_of_pool, plan_experiment
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
 from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
-from youden.run.payers import books_of
+from youden.run.pipeline import books_of
 from youden.run.precision import Expected, expected_of
 from youden.run.run_plan import draw_run_plan
 from youden.text.printable import shown

@@ -21,7 +21,7 @@ from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import SHARE
 from youden.protocol.extending import LEAST_SLOTS
 from youden.protocol.independent import plan_rows
-from youden.run.analysis import Analysis
+from youden.run.fitting import Analysis
 from youden.run.pipeline import PlannedRun, fit_run, judge_run, plan_run
 from youden.run.precision import known_parts
 from youden.stats.forecast import OwnVariances, at_share, half_widths, items_for, slots_for

@@ -141,7 +141,7 @@ Labelled = Callable[[GateAnswers], GateAnswers]
 
 def of_items(folder: RunFolder) -> Target:
     """What a gate speaks of where nobody says: what the run says of items, by the judge or the jury that it has."""
-    return "these-items" if folder.target == "these-items" else "items-like-these"
+    return "these-items" if folder.terms.target == "these-items" else "items-like-these"
 
 
 def next_looks(

@@ -23,8 +23,7 @@ from youden.practice.attacks import ATTACKS, Attack, Planted, plant
 from youden.practice.experiment import Experiment, asked_under, config_of_pool, plan_experiment
 from youden.protocol.independent import characters, draw_probes, pooled
 from youden.protocol.plan import make_plan
-from youden.run.partner_rules import family_labels
-from youden.run.standings import AllAnswers, links_of
+from youden.run.standings import AllAnswers, family_labels, links_of
 from youden.stats.base.clusters import PairBlock
 from youden.stats.partners import PairTotals, group_balanced, reweighted
 from youden.stats.trials.comparisons import tied_places

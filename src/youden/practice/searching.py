@@ -17,7 +17,7 @@ from youden.judging.asking.terms import Asking
 from youden.practice.extend import PlannedExtension, extend_run, plan_extension
 from youden.protocol.designs.adaptive import ROUNDS, contenders
 from youden.run.ability import LEVEL, choice_among
-from youden.run.analysis import Analysis
+from youden.run.fitting import Analysis
 from youden.run.looks import first_look
 from youden.run.ranking import standing_of
 from youden.stats.trials.choice import choice, comparable, wanting

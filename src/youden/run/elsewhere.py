@@ -7,6 +7,8 @@ A plan that comes in rounds goes out and comes back a round at a time: what a ro
 A worker: one more process that asks a run's plan into the run's store, on this machine or another.
 
 A run's plan answered by workers on a Ray cluster.
+
+Other tools' results as a fitted run.
 """
 
 from __future__ import annotations
@@ -16,9 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.data.importers.peer_prediction import import_agents, import_results
+from youden.data.importers.pool_joiner import refuse_other, write_imported
 from youden.engines.ray import Placing, on_ray
 from youden.errors import ConfigError
 from youden.judging.asking.endings import AnswersMissingError
@@ -32,10 +38,10 @@ from youden.judging.store.answers import VARIABLE, open_store
 from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Plan, Verdicts
 from youden.run.keys import kept_keys
-from youden.run.payers import books_of
-from youden.run.pipeline import PlannedRun, answers_of, run_name
+from youden.run.pipeline import PlannedRun, answers_of, books_of, fit_run, run_name
 from youden.run.run_plan import find_run_plan
 from youden.text.printable import is_file
+from youden.text.sentences import counted
 
 
 @dataclass(frozen=True)
@@ -186,3 +192,37 @@ def _from_anywhere(planned: PlannedRun, place: str) -> PlannedRun:
     store = os.path.abspath(place.removeprefix("sqlite:///")) if is_file(place) else place
     changes = {"out": os.path.abspath(planned.config.folder), "store": store}
     return replace(planned, config=planned.config.model_copy(update=changes))
+
+
+JUDGED = ("plan.parquet", "verdicts.parquet")
+"""What a run has that was not imported."""
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """What an import made."""
+
+    kind: Literal["pool", "run"]
+    n_agents: int
+    n_items: int
+    notes: tuple[str, ...]
+
+
+def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
+    """An agents file becomes the pool `out`; a results folder becomes the fitted run `out`.
+
+    Raises: ImportFormatError with the file and the reason, [import-other] where something else stands in `out`.
+    """
+    if path.is_file():
+        pool = import_agents(path)
+        write_imported(pool, out)
+        missing = f"{counted(pool.n_missing, 'cell', 'has', 'have')} no response"
+        return ImportedRun("pool", pool.n_agents, pool.n_items, (missing,))
+    results = import_results(path)
+    folder = RunFolder(out)
+    refuse_other(out, run=JUDGED, again="pool.json")
+    folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
+    folder.write_rates(results.rates)
+    folder.write_notes(results.notes)
+    fit_run(folder)
+    return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)

@@ -1,54 +1,86 @@
-"""A run's folder fitted, block by block: every table that follows from its answers; and other tools' results as a fitted run.
+"""A run's folder fitted: everything that follows from its answers, rates → scores → fit → ranking, and how far to trust it.
 
 A run is summed in blocks of items, whatever its design, its size, its rounds, its extensions and its judges.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import nan
-from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from youden import __version__
+from youden.data.folder.run_config import FitTerms
 from youden.data.folder.run_files import PoolSummary
-from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import verdict_blocks
-from youden.data.importers.peer_prediction import import_agents, import_results
-from youden.data.importers.pool_joiner import refuse_other, write_imported
-from youden.engines.block_sums import tallied
+from youden.engines.block_sums import CallCounts, Tallied, tallied
 from youden.engines.trial_blocks import RateBlock, Rows, trials_by_item
-from youden.nouns import Finding, PartnerRules, Target
-from youden.nouns.facts import CallCounts
-from youden.run.ability import Aim
-from youden.run.analysis import Analysis, analyse, judged_parts, sign
+from youden.errors import StatisticsError
+from youden.nouns import (
+    CallFacts,
+    CurlCurve,
+    ExtensionFacts,
+    Finding,
+    HoldoutFacts,
+    Json,
+    LinkFacts,
+    Pairs,
+    PartnerFacts,
+    PartnerRules,
+    Plan,
+    RunFacts,
+    ScoreKind,
+    Scores,
+    Signature,
+    Split,
+)
+from youden.nouns.pool import Ids, or_none
+from youden.run.ability import Abilities, Aim, Groups, choice_of, ranking_table, told_apart
 from youden.run.extension import extension_facts
 from youden.run.fits import fit_rates, fitted
 from youden.run.over_judges import JUDGES, answers_for, as_asked, rows_for
-from youden.run.partner_rules import partner_rules
 from youden.run.ranking import trial_abilities, warnings_of
-from youden.run.standings import AllAnswers, answers_of_pairs
+from youden.run.standings import (
+    AllAnswers,
+    answers_of_pairs,
+    ordered_by,
+    standing_findings,
+    standings_of,
+    with_standings,
+)
 from youden.run.what_moves import says_moves, write_moves
 from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.base.metrics import rmse
+from youden.stats.curl.link_table import LinkCurls, measure_curl
+from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import agent_components
 from youden.stats.trials.false_positives import ApartSums
-from youden.text.sentences import counted
+from youden.stats.trials.partner_halves import partner_halves
+from youden.streams import own_stream
 
+FACTS_VERSION = 1
 TRIALS_WITH_RATES = 10_000_000
 """Judged trials from which on rates.parquet, which nothing of a judged run needs, is written only where it is asked for."""
+N_DEPENDENT = 3
+"""Agents named that depend most on who else was in the pool."""
 
 
-def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates: bool = False) -> Analysis:
+def fit_judged(
+    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitTerms, *, rates: bool = False
+) -> Analysis:
     """Write every table of a judged run, from the files of its answers; its trials need not fit into memory.
 
     rates: write rates.parquet of a run of `TRIALS_WITH_RATES` trials and more, too.
 
     Raises: RunFolderError, [engine-full] where the disk is full; StatisticsError, as `analyse`.
     """
-    plan, of = folder.judged_files()
-    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    (plan, of), target = judged, terms.target
     run, K = folder.path.resolve().name, plan.n_agents
     parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
     rows, judges, votes = lambda: (part.again() for part in parts), target == JUDGES, target != "items-like-these"
@@ -73,8 +105,8 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
             split=plan.split,
             calls=counts.facts(models=of.said.models, usd_tried=usd),
             warnings=warnings_of(of.said.warnings, trials.yeses.alarms(), plan, message=model.message_),
-            rules=rules,
-            groups=groups,
+            rules=terms.rules,
+            groups=pool.groups,
             growth=extension_facts(trials, found, answered_anew="key" not in of.said.measured),
         )
         with folder.fitting() as fresh:
@@ -88,14 +120,14 @@ def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates:
     return tables
 
 
-def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> Analysis:
+def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analysis:
     """The same of a run of which only rates are known. Raises: as `fit_judged`."""
     rates = folder.read_rates()
     blocks = [RateBlock(0, rates, rates, None)]
     # rates are less what they are less already: no arm is known
     sums = tallied(blocks, rates, ApartSums(rates.n_agents), None)
-    _, model, found = fit_rates(rates, target=target)
-    notes = [Finding("import", note) for note in folder.read_notes()]
+    _, model, found = fit_rates(rates, target=terms.target)
+    notes = [Finding("import", note) for note in pool.notes]
     tables = analyse(
         sums,
         AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
@@ -105,8 +137,8 @@ def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> A
         split=None,
         calls=None,
         warnings=[*notes, Finding("fit", model.message_)] if model.message_ else notes,
-        rules=rules,
-        groups={agent.id: agent.group for agent in folder.read_pool().agents},
+        rules=terms.rules,
+        groups=pool.groups,
     )
     with folder.fitting() as fresh:
         fresh.write_rates(rates)
@@ -114,35 +146,193 @@ def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> A
     return tables
 
 
-JUDGED = ("plan.parquet", "verdicts.parquet")
-"""What a run has that was not imported."""
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """The tables of a run's folder that follow from its answers. symmetric, row: training scores; holdout: None where no cell
+    was held out."""
+
+    symmetric: Scores
+    row: Scores
+    holdout: Scores | None
+    ranking: pd.DataFrame
+    items: pd.DataFrame
+    curl: tuple[CurlCurve, ...]
+    facts: RunFacts
+    pairs: Pairs
+
+    def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
+        """All of them into the folder of a fit. run: its name."""
+        folder.write_scores("symmetric", self.symmetric)
+        folder.write_scores("row", self.row)
+        if self.holdout is not None:
+            folder.write_holdout(self.holdout)
+        folder.write_ranking(self.ranking)
+        folder.write_pairs(self.pairs, agents=self.symmetric.agent_ids)
+        folder.write_items(self.items)
+        folder.write_curl(self.curl)
+        folder.write_facts(self.facts)
+        folder.write_signature(signature)
+        folder.write_ranking_json(run)
 
 
-@dataclass(frozen=True)
-class ImportedRun:
-    """What an import made."""
+def analyse(
+    sums: Tallied,
+    answers: AllAnswers,
+    model: ClippedLinear,
+    found: Abilities,
+    *,
+    component: Ids,
+    split: Split | None,
+    calls: CallFacts | None,
+    warnings: Sequence[Finding],
+    rules: PartnerRules,
+    groups: Groups,
+    growth: ExtensionFacts | None = None,
+) -> Analysis:
+    """Ranking, items, curl and facts of what was summed and estimated, once for all runs.
 
-    kind: Literal["pool", "run"]
-    n_agents: int
-    n_items: int
-    notes: tuple[str, ...]
+    model: fitted to the symmetric scores; found: what ranks; component: int32[K], which agents are linked. groups: agent id →
+    group, shown and never used in a fit. rules: whose word counts in the rankings beside the plain one, and which heads the run.
 
-
-def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
-    """An agents file becomes the pool `out`; a results folder becomes the fitted run `out`.
-
-    Raises: ImportFormatError with the file and the reason, [import-other] where something else stands in `out`.
+    Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
     """
-    if path.is_file():
-        pool = import_agents(path)
-        write_imported(pool, out)
-        missing = f"{counted(pool.n_missing, 'cell', 'has', 'have')} no response"
-        return ImportedRun("pool", pool.n_agents, pool.n_items, (missing,))
-    results = import_results(path)
-    folder = RunFolder(out)
-    refuse_other(out, run=JUDGED, again="pool.json")
-    folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
-    folder.write_rates(results.rates)
-    folder.write_notes(results.notes)
-    fit_imported(folder, target=folder.target, rules=partner_rules(folder, results.agents, None))
-    return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)
+    scores, ids = sums.symmetric, sums.symmetric.agent_ids
+    apart = told_apart(found, component=component)
+    made = standings_of(answers, found, apart, ids, component=component, rules=rules)
+    standings = {one.name: one.facts for one in made}
+    links = link_facts({"row": sums.row, "symmetric": scores})
+    heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)
+    leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, apart))
+    ranking = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
+    cells = scores.cells
+    return Analysis(
+        symmetric=scores,
+        row=sums.row,
+        holdout=sums.holdout,
+        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
+        items=pd.DataFrame(
+            {
+                "item": list(scores.item_ids),
+                "difficulty": model.difficulty_,
+                "n_agents": np.bincount(cells.at.item[cells.weight > 0], minlength=cells.at.n_items),
+                "n_trials": sums.item_trials,
+            }
+        ),
+        curl=links.curves,
+        pairs=sums.pairs.pairs(apart, model.ability_),
+        facts=RunFacts(
+            version=FACTS_VERSION,
+            ranking=found.ranking,
+            interval=found.method,
+            level=apart.level,
+            estimator="clipped-linear",
+            status=model.status_,
+            message=model.message_,
+            kkt=model.kkt_,
+            n_components=model.n_components_,
+            r2=or_none(model.r2_),
+            fpr=sums.apart.rate,
+            calls=calls,
+            holdout=holdout_facts(model, sums.holdout, split),
+            links=links.tables,
+            links_missing=links.missing,
+            warnings=(*warnings, *standing_findings(standings)),
+            growth=growth,
+            partners=partner_facts(answers.totals, ids),
+            target=found.target,
+            best=None if head.best is None else ids[head.best],
+            told_apart=int(head.above.sum()),
+            choice=choice_of(leading, ids, apart=head),
+            ranked_by=rules.ranked_by,
+            standings=standings,
+            families=dict(rules.families),
+            trusted=rules.trusted,
+        ),
+    )
+
+
+def partner_facts(of: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
+    """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents, and where
+    halves could not be correlated."""
+    try:
+        found = partner_halves(of.total, of.times, rng=own_stream(0))
+    except StatisticsError:
+        return None
+    if np.isnan(found.correlation):
+        return None
+    order = np.argsort(-np.nan_to_num(found.moved), kind="stable")[:N_DEPENDENT]
+    agents = tuple((agent_ids[i], float(found.moved[i])) for i in order if found.moved[i] > 0)
+    return PartnerFacts(found.correlation, found.n_splits, agents)
+
+
+def sign(facts: RunFacts, parts: Mapping[str, Json]) -> Signature:
+    """Everything a run's numbers depend on. parts: what they were made from."""
+    return Signature(
+        {
+            "youden": __version__,
+            **parts,
+            "ranking": facts.ranking,
+            "interval": facts.interval,
+            "target": facts.target,
+        }
+    )
+
+
+def judged_parts(
+    plan: Plan, judge: Mapping[str, Json], models: tuple[str, ...], *, digest: str, n_trials: int
+) -> dict[str, Json]:
+    """Pool, plan and judge of a judged run. digest, n_trials: the plan's, whose trials are not looked at."""
+    return {
+        "pool": plan.pool_digest[:12],
+        "plan": digest[:12],
+        "design": plan.design,
+        "calls": n_trials,
+        "independent": plan.independent,
+        "holdout": plan.split.fraction,
+        "rule": plan.split.rule,
+        "seed": plan.seed,
+        "judge": str(judge.get("name")),
+        "judge_detail": dict(judge),
+        "options": plan.said,
+        "models": list(models),
+    }
+
+
+class Links(NamedTuple):
+    """The link table of each kind of scores, or why there is none; curves of the symmetric ones."""
+
+    tables: dict[ScoreKind, dict[str, LinkFacts]]
+    missing: dict[ScoreKind, str]
+    curves: tuple[CurlCurve, ...]
+
+
+def link_facts(scores: Mapping[ScoreKind, Scores]) -> Links:
+    """The curl of each kind of scores, measured once."""
+    found: dict[ScoreKind, LinkCurls] = {}
+    missing: dict[ScoreKind, str] = {}
+    for kind, of in scores.items():
+        try:
+            found[kind] = measure_curl(of)
+        except StatisticsError as error:
+            missing[kind] = str(error)
+    tables = {kind: found[kind].table() if kind in found else {} for kind in scores}
+    return Links(tables, missing, found["symmetric"].curves() if "symmetric" in found else ())
+
+
+def holdout_facts(model: ClippedLinear, held: Scores | None, split: Split | None) -> HoldoutFacts | None:
+    """RMSE of clipped predictions over held-out cells whose agent and item were both seen in training."""
+    if held is None or split is None:
+        return None
+    at, observed, _ = held.cells
+    predicted = model.predict_at(at.agent, at.item)
+    known = ~np.isnan(predicted)
+    if not known.any():
+        return None
+    metric = rmse(predicted[known], observed[known])
+    return HoldoutFacts(
+        n_cells=int(known.sum()),
+        rule=split.rule,
+        rmse=metric.value,
+        low=or_none(metric.low),
+        high=or_none(metric.high),
+    )

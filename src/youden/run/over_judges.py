@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from youden.engines.trial_blocks import Rows, SomeRows, TrialsByItem, votes_of
 from youden.errors import ConfigError
-from youden.nouns import MISSING_REASONS, PAIRED, Finding, Target, Verdicts
+from youden.nouns import MISSING_REASONS, PAIRED, Finding, Plan, Target, Verdicts
 from youden.nouns.pool import Bools, Codes, Floats
 from youden.protocol.independent import same_trials
 from youden.run.ability import Abilities, may_teach
@@ -26,20 +26,11 @@ from youden.stats.trials.trial_errors import TrialMeans, trial_means
 JUDGES: Target = "items-and-judges"
 
 
-def judges_of(result: Verdicts) -> list[Verdicts]:
-    """What each judge of a jury answered; of another judge, its own answers alone."""
-    if result.votes is None:
-        return [result]
-    return [_answered(replace(result, votes=None), vote) for vote in result.votes]
-
-
 def answers_for(result: Verdicts) -> Verdicts:
     """What is ranked by over judges: the mean of all their answers, missing where one gave none."""
-    return result if result.votes is None else _answered(result, result.votes.mean(axis=0))
-
-
-def _answered(result: Verdicts, answer: Floats) -> Verdicts:
-    own = _columns(answer, result.missing)
+    if result.votes is None:
+        return result
+    own = _columns(result.votes.mean(axis=0), result.missing)
     return replace(result, answer=own["answer"], hard=own["hard"], missing=own["missing"])
 
 
@@ -149,23 +140,23 @@ def learned(result: Verdicts) -> Bools:
     return np.asarray(may_teach(result.plan) & (result.plan.arm == PAIRED) & result.answered)
 
 
-def spread_of(results: Sequence[Verdicts], of_mean: CentredCovariance | None = None) -> JudgeSpread:
-    """Of judges that answered the same trials, on those that all answered; agents of the first.
+def spread_of(results: Sequence[Verdicts]) -> JudgeSpread:
+    """Of judges that answered the same trials; agents of the first. Raises: as `spread_of_votes`."""
+    plan, answers = results[0].plan, [results[0].answer]
+    for other in results[1:]:
+        at = same_trials(plan, other.plan)
+        answers.append(np.where(at >= 0, other.answer[at], np.nan))
+    return spread_of_votes(plan, np.stack(answers))
 
-    of_mean: what items and calls leave to chance in the ranking; None for that of means of trials, over items like these.
+
+def spread_of_votes(plan: Plan, told: Floats) -> JudgeSpread:
+    """Of judges, on the trials that all answered. told: float[M, N], what they say of a plan's trials, NaN for no answer.
 
     Raises: ConfigError [variance-other]; StatisticsError.
     """
-    mine = results[0]
-    rows, answers = learned(mine), [mine.answer]
-    for other in results[1:]:
-        at = same_trials(mine.plan, other.plan)
-        answers.append(np.where(at >= 0, other.answer[at], np.nan))
-        rows &= ~np.isnan(answers[-1])
-    plan = mine.plan
-    told = np.stack(answers)
+    rows = may_teach(plan) & (plan.arm == PAIRED) & ~np.isnan(told).any(axis=0)
     pairs = PairBlock.of(plan.item, plan.first, plan.second, told.mean(axis=0), n_items=plan.n_items, rows=rows)
-    return _spread(lambda: [Told(pairs, told[:, rows])], of_mean, n_agents=plan.n_agents, n_items=plan.n_items)
+    return _spread(lambda: [Told(pairs, told[:, rows])], None, n_agents=plan.n_agents, n_items=plan.n_items)
 
 
 class Told(NamedTuple):
@@ -178,7 +169,10 @@ class Told(NamedTuple):
 def _spread(
     blocks: Callable[[], Iterable[Told]], of_mean: CentredCovariance | None, *, n_agents: int, n_items: int
 ) -> JudgeSpread:
-    """As `spread_of`, of all trials that judges answered, each time it is called."""
+    """As `spread_of_votes`, of all trials that judges answered, each time `blocks` is called.
+
+    of_mean: what items and calls leave to chance in the ranking; None for that of means of trials, over items like these.
+    """
     alike = VoteSums()
     for block in blocks():
         alike.add(block.votes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -10,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_config import FitTerms, RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.engines.block_sums import call_facts
 from youden.errors import ConfigError
 from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.progress_log import ProgressLog
@@ -24,10 +26,10 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.store.answers import open_store
+from youden.judging.store.sqlite import path_of
 from youden.judging.store.team import SharedBudget, Team, lead_run
 from youden.nouns import (
     MAX_MISSING,
-    CallFacts,
     Cost,
     Json,
     PartnerRules,
@@ -39,15 +41,15 @@ from youden.nouns import (
 )
 from youden.protocol.blocks import extensions_of
 from youden.run.keys import keep_keys, kept_keys
-from youden.run.partner_rules import check_rules, partner_rules, rules_of
-from youden.run.payers import books_of
 from youden.run.rounds import run_rounds
 from youden.run.run_plan import as_drawn, find_run_plan, refuse_another_run
+from youden.run.standings import check_rules, follow_up
 from youden.telemetry import count, step
+from youden.text.printable import is_file
 from youden.text.words import mean_lengths
 
 if TYPE_CHECKING:
-    from youden.run.analysis import Analysis
+    from youden.run.fitting import Analysis
 
 JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
 
@@ -216,7 +218,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     found = find_run_plan(config, folder)
     refuse_another_run(folder, found, judge)
     pool, plan = found.pool, found.plan
-    check_rules(rules_of(config), plan.agent_ids)
+    check_rules(config.terms.rules, plan.agent_ids)
     folder.remember(pool, config)
     cost = estimate(plan, pool, judge, store=config.store_place, keys=kept_keys(folder))
     planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, cost)
@@ -255,7 +257,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
         }
         with step("judge", **facts, calls=len(planned.plan)):
             result = (by or answers_of)(planned, asking, team=team)
-        told = CallFacts.of(result)
+        told = call_facts(result)
         count(
             {
                 "answers": int(result.answered.sum()),
@@ -299,14 +301,32 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
 
     result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
     if config.suspected:
-        from youden.run.standings import follow_up
-
         result = follow_up(result, planned.pool, answered, share=config.suspected)
     return result
 
 
 def _books(planned: PlannedRun) -> Books | None:
     return books_of(planned.config) if planned.judge.asks else None
+
+
+def books_of(config: RunConfig, *, calibrating: bool = False) -> Books:
+    """A run is known by where its folder lies beside its store, so that both can be moved together; in a store on a server by the
+    folder's name, so that it is the same run on every host. A calibration pays under a name of its own, which the run of the same
+    config looks up."""
+    payer = _beside(config)
+    tries = f"{payer} (calibration)"
+    return Books(tries) if calibrating else Books(payer, tried_by=tries)
+
+
+def _beside(config: RunConfig) -> str:
+    folder = config.folder.resolve()
+    if not is_file(config.store_place):
+        return folder.name
+    store = path_of(config.store_place).resolve().parent
+    try:
+        return Path(os.path.relpath(folder, store)).as_posix()
+    except ValueError:  # two drives
+        return folder.as_posix()
 
 
 @step("fit")
@@ -324,21 +344,19 @@ def fit_run(
     """
     from youden.run.fitting import fit_imported, fit_judged
 
-    rules = partner_rules(folder, folder.read_pool().agents, rules)
-    target = target_of(folder, target)
-    if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
-        return fit_judged(folder, target=target, rules=rules, rates=rates)
-    return fit_imported(folder, target=target, rules=rules)
-
-
-def target_of(folder: RunFolder, wanted: Target | None) -> Target:
-    """The target to fit for; where another is wanted than the run's, its config keeps that."""
-    target = wanted or folder.target
-    judged = folder.judged_by() if folder.has("verdicts.parquet") else {}
-    _check_judges(target, judged.get("judges"), str(judged.get("name", "nobody")))
-    if target != folder.target and folder.has("config.yaml"):
-        folder.write_config(folder.read_config().model_copy(update={"target": target}))
-    return target
+    pool, kept = folder.read_pool(), folder.terms
+    terms = FitTerms(target or kept.target, rules or kept.rules)
+    check_rules(terms.rules, pool.agent_ids)
+    judged = folder.judged_files() if folder.has("plan.parquet") or folder.has("verdicts.parquet") else None
+    judge = {} if judged is None else judged.verdicts.said.judge
+    _check_judges(terms.target, judge.get("judges"), str(judge.get("name", "nobody")))
+    if terms != kept and folder.has("config.yaml"):
+        folder.write_config(folder.read_config().fitted_by(terms))
+    if not terms.rules.families:
+        terms = terms._replace(rules=replace(terms.rules, families=pool.families))
+    if judged is None:
+        return fit_imported(folder, pool, terms)
+    return fit_judged(folder, pool, judged, terms, rates=rates)
 
 
 def _check_judges(target: Target, judges: object, name: str) -> None:

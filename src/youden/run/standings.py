@@ -36,7 +36,6 @@ from youden.protocol.blocks import without_follow_ups
 from youden.protocol.independent import with_more
 from youden.protocol.scores import tally
 from youden.run.ability import Abilities, ranking_table, told_apart
-from youden.run.partner_rules import family_labels
 from youden.stats.base.clusters import Blocks, CentredCovariance, PairBlock
 from youden.stats.partners import (
     Linked,
@@ -136,6 +135,42 @@ def links_of(of: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Seque
         members = [at[agent] for agent in cluster if agent in at]
         known[np.ix_(members, members)] = True
     return linked_pairs(of.means, known=known)
+
+
+def check_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
+    """Refuse rules that speak of agents that are not there, or leave nobody to score.
+
+    Raises: StatisticsError [families-unknown], [one-family], [trusted-unknown], [panel-small].
+    """
+    _known("families", rules.families, agent_ids)
+    _known("trusted", rules.trusted, agent_ids)
+    if len(set(rules.trusted)) == 1 or (rules.ranked_by == "trusted" and not rules.trusted):
+        raise StatisticsError(
+            f"A trusted panel of {len(set(rules.trusted))} cannot score its own members. Name 2 agents or more.",
+            slug="panel-small",
+        )
+    if rules.families and len(np.unique(family_labels(rules.families, agent_ids))) < 2:
+        raise StatisticsError(
+            f"All {len(agent_ids)} agents are of the family {next(iter(rules.families.values()))!r}, so no other family can "
+            "score them. Name two families or more, or leave families out.",
+            slug="one-family",
+        )
+
+
+def family_labels(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids:
+    """A number for each agent's family: int32[K]; an agent without one is a family of its own."""
+    names = [("family", families[agent]) if agent in families else ("agent", agent) for agent in agent_ids]
+    order = {name: n for n, name in enumerate(dict.fromkeys(names))}
+    return np.array([order[name] for name in names], dtype=np.int32)
+
+
+def _known(what: str, said: Mapping[str, str] | Sequence[str], ids: Sequence[str]) -> None:
+    if unknown := [agent for agent in said if agent not in set(ids)]:
+        raise StatisticsError(
+            f"{what} names agents that are not in this run: {', '.join(unknown[:5])}. It has: {', '.join(ids[:10])}"
+            f"{' …' if len(ids) > 10 else ''}.",
+            slug=f"{what}-unknown",
+        )
 
 
 class AllAnswers(NamedTuple):

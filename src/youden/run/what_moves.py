@@ -16,7 +16,7 @@ from youden.errors import YoudenError
 from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.results import MovingPart, Part, WhatMoves
 from youden.run.ability import TrialMean
-from youden.run.over_judges import judges_of, learned, spread_of
+from youden.run.over_judges import learned, spread_of, spread_of_votes
 from youden.stats.judges.judge_spread import JudgeSpread
 from youden.stats.trials.variance_parts import VarianceParts, variance_parts
 from youden.text.tables import Table, two_sided
@@ -54,11 +54,15 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatM
     Raises: RunFolderError; StatisticsError [variance-few]; ConfigError [variance-other] where another run shares too few trials.
     """
     result = folder.read_verdicts(folder.read_plan())
-    return what_moves(result, folder.path.name, [one.read_verdicts(one.read_plan()) for one in others])
+    judged = [result, *(one.read_verdicts(one.read_plan()) for one in others)]
+    return what_moves(result, folder.path.name, spread_of(judged) if others else None)
 
 
-def what_moves(result: Verdicts, name: str, others: Sequence[Verdicts] = ()) -> WhatMoves:
-    """Of answers to a plan, and other judges' to the same trials. name: the run's. Raises: as `study_variance`."""
+def what_moves(result: Verdicts, name: str, judges: JudgeSpread | None = None) -> WhatMoves:
+    """Of answers to a plan. name: the run's; judges: of judges of the same trials, None for those of the run's own jury.
+
+    Raises: as `study_variance`.
+    """
     plan, used = result.plan, learned(result)
     ability = TrialMean().fit(plan, result).ability_
     repeats = plan.trials.first_repeat, plan.trials.second_repeat
@@ -72,8 +76,8 @@ def what_moves(result: Verdicts, name: str, others: Sequence[Verdicts] = ()) -> 
         first_repeat=None if repeats[0] is None else repeats[0][used],
         second_repeat=None if repeats[1] is None else repeats[1][used],
     )
-    judged = [result, *others] if others else judges_of(result)
-    judges = spread_of(judged) if len(judged) > 1 else None
+    if judges is None and result.votes is not None:
+        judges = spread_of_votes(plan, result.votes)
     n_agents = int((~np.isnan(ability)).sum())
     parts = [*_held(found, result, name), *_outside(found, judges, name, n_agents)]
     whole = sum(max(part.of_ability.value, 0.0) for part in parts if part.of_ability and part.in_interval)

@@ -87,7 +87,7 @@ def read_judged(folder: RunFolder) -> JudgedRun:
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
     ranking = folder.read_ranking() if folder.has("ranking.csv") else None
     abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
-    rates, target = folder.read_rates(), folder.target
+    rates, target = folder.read_rates(), folder.terms.target
     family, choice = _family(folder), folder.choice
     return JudgedRun(folder.path.name, pool.digest, rates, result, families, family, abilities, target, choice)
 

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from youden.data.folder.config_paths import POOLS, judge_beside, located, relative, resolved
 from youden.errors import ConfigError
+from youden.resources import POOLS, judge_beside, located, relative, resolved
 from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
 from youden.text.printable import is_device, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
 if TYPE_CHECKING:
-    from youden.nouns import ExtensionKind, Json
+    from youden.nouns import ExtensionKind, Json, PartnerRules
 
 
 def read_keys(path: Path) -> dict[str, object]:
@@ -128,6 +128,13 @@ class RayWorkers(BaseModel):
     num_cpus: Annotated[float, Field(ge=0)] = 1.0
     num_gpus: Annotated[float, Field(ge=0)] = 0.0
     resources: dict[_Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+
+
+class FitTerms(NamedTuple):
+    """What a fit goes by. target: what intervals are about; rules: whose word counts in the rankings beside the plain one."""
+
+    target: Target
+    rules: PartnerRules
 
 
 class RunConfig(BaseModel):
@@ -263,6 +270,27 @@ class RunConfig(BaseModel):
         if self.robust and self.trusted:
             raise ValueError("robust and trusted would both head the ranking; keep one of them")
         return self
+
+    @property
+    def terms(self) -> FitTerms:
+        """What the run is fitted by."""
+        from youden.nouns import PartnerRules, RankedBy
+
+        head: RankedBy = "trusted" if self.trusted else "robust" if self.robust else "plain"
+        clones = tuple(tuple(cluster) for cluster in self.clones)
+        return FitTerms(self.target, PartnerRules(head, tuple(self.trusted), self.families, clones))
+
+    def fitted_by(self, terms: FitTerms) -> RunConfig:
+        """The same run, fitted by other terms."""
+        rules = terms.rules
+        kept = {
+            "target": terms.target,
+            "robust": rules.ranked_by == "robust",
+            "trusted": list(rules.trusted),
+            "families": dict(rules.families),
+            "clones": [list(cluster) for cluster in rules.clones],
+        }
+        return self.model_copy(update=kept)
 
     @cached_property
     def beside(self) -> Path:

@@ -137,6 +137,17 @@ class PoolSummary(ReadOnly):
     def agent_ids(self) -> tuple[str, ...]:
         return tuple(agent.id for agent in self.agents)
 
+    @property
+    def groups(self) -> dict[str, str | None]:
+        """Agent → group."""
+        return {agent.id: agent.group for agent in self.agents}
+
+    @property
+    def families(self) -> dict[str, str]:
+        """Agent → family, of those that say one."""
+        said = {agent.id: agent.meta.get("family") for agent in self.agents}
+        return {agent: family for agent, family in said.items() if isinstance(family, str) and family}
+
     @classmethod
     def of_import(cls, agents: tuple[Agent, ...], item_ids: tuple[str, ...], *, source: str) -> PoolSummary:
         """Of a run that was imported without texts."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_together
-from youden.data.folder import csv_tables, rate_tables, trial_tables
+from youden.data.folder import csv_tables, trial_tables
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import MANIFEST, ParquetTable
 from youden.data.folder.parquet_tables import remove as remove_parts
-from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
+from youden.data.folder.run_config import FitTerms, RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsSaid
@@ -27,6 +27,7 @@ from youden.nouns import (
     CurlCurve,
     Json,
     Pairs,
+    PartnerRules,
     Plan,
     Pool,
     QualityFacts,
@@ -36,7 +37,6 @@ from youden.nouns import (
     ScoreKind,
     Scores,
     Signature,
-    Target,
     Validation,
     Verdicts,
 )
@@ -201,15 +201,15 @@ class RunFolder:
 
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""
-        rate_tables.write_rates(self.file("rates.parquet"), rates)
+        self.write_rates_of_items([(0, rates)], rates)
 
-    def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], plan: Plan) -> None:
-        """Rates that come in blocks of items, with the item that each begins at."""
-        rate_tables.write_rates_of_items(self.file("rates.parquet"), blocks, agents=plan.agent_ids, items=plan.item_ids)
+    def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
+        """Rates that come in blocks of items, with the item that each begins at. of: whose agents and items they are."""
+        trial_tables.write_rates(self.file("rates.parquet"), blocks, agents=of.agent_ids, items=of.item_ids)
 
     def read_rates(self) -> Rates:
         """The rates with `detail` None."""
-        return rate_tables.read_rates(self.file("rates.parquet"))
+        return trial_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
         csv_tables.write_scores(self.file(_SCORES[kind]), scores)
@@ -233,13 +233,13 @@ class RunFolder:
 
     def write_pairs(self, pairs: Pairs, *, agents: tuple[str, ...]) -> None:
         """Of the fit that wrote the ranking."""
-        rate_tables.write_pairs(
+        trial_tables.write_pairs(
             self.file("pairs.parquet"), pairs, agents=agents, ranking_digest=self._digest("ranking.csv")
         )
 
     def read_pairs(self) -> Pairs:
         """What the fit that wrote the ranking knows of pairs. Raises: RunFolderError; [pairs-stale] for those of another fit."""
-        return rate_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
+        return trial_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
 
     def _digest(self, *names: str) -> str:
         return hashlib.sha256(b"".join(read_bytes(self.file(name)) for name in names)).hexdigest()
@@ -263,11 +263,14 @@ class RunFolder:
         return sum(item.n_trials > 0 for item in self.read_items()) if self.has("items.csv") else len(pool.item_ids)
 
     @property
-    def target(self) -> Target:
-        """What the run's intervals speak of. An import has no config: its fit.json remembers."""
+    def terms(self) -> FitTerms:
+        """What the run is fitted by. An import has no config: its fit.json remembers."""
         if self.has("config.yaml"):
-            return self.read_config().target
-        return self.read_facts().target if self.has("fit.json") else "items-like-these"
+            return self.read_config().terms
+        if not self.has("fit.json"):
+            return FitTerms("items-like-these", PartnerRules())
+        facts = self.read_facts()
+        return FitTerms(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
 
     @property
     def choice(self) -> ChoiceFacts | None:
