@@ -43,7 +43,7 @@ from youden.nouns import (
 from youden.nouns.pool import Ids, or_none
 from youden.run.ability import Abilities, Aim, Groups, choice_of, ranking_table, told_apart
 from youden.run.extension import extension_facts
-from youden.run.fits import fit_rates, fitted
+from youden.run.fits import answers_in_blocks, fitted, fitted_abilities
 from youden.run.over_judges import JUDGES, answers_for, as_asked, rows_for
 from youden.run.ranking import trial_abilities, warnings_of
 from youden.run.standings import (
@@ -126,7 +126,9 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
     blocks = [RateBlock(0, rates, rates, None)]
     # rates are less what they are less already: no arm is known
     sums = tallied(blocks, rates, ApartSums(rates.n_agents), None)
-    _, model, found = fit_rates(rates, target=terms.target)
+    model = ClippedLinear().fit(sums.symmetric)
+    answers = partial(answers_in_blocks, lambda: blocks, drawn=False, less=0.0)
+    found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=terms.target)
     notes = [Finding("import", note) for note in pool.notes]
     tables = analyse(
         sums,

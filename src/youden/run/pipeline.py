@@ -56,7 +56,7 @@ JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """A run up to its plan: nothing has been asked."""
+    """A run up to its plan: nothing has been asked. summary: of its pool, for its folder; None for who writes no files."""
 
     config: RunConfig
     folder: RunFolder
@@ -64,6 +64,7 @@ class PlannedRun:
     plan: Plan
     judge: JudgeConfig
     cost: Cost
+    summary: PoolSummary | None = None
 
 
 class Answers(Protocol):
@@ -221,7 +222,8 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     check_rules(config.terms.rules, plan.agent_ids)
     folder.remember(pool, config)
     cost = estimate(plan, pool, judge, store=config.store_place, keys=kept_keys(folder))
-    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, cost)
+    summary = summarise(pool, source=str(config.pool))
+    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, cost, summary)
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
         if plan is not found.kept:
             folder.write_plan(plan)
@@ -230,7 +232,8 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
 
 
 def _write_config(planned: PlannedRun) -> None:
-    planned.folder.write_pool(summarise(planned.pool, source=str(planned.config.pool)))
+    if planned.summary is not None:
+        planned.folder.write_pool(planned.summary)
     planned.folder.write_config(planned.config)
 
 
