@@ -1,8 +1,9 @@
-"""How many files of src a reader visits on four walks: those whose functions run in one call, imports not counted.
+"""How many files of src a reader visits on six walks: those whose functions run in one call, imports not counted.
 
 asked and stored: `youden.judge` over a local server of chat completions. --max-cost: the same, ended by its cap.
-cyclic rank and its interval: `youden.rank`. run: `youden run` with a judge that makes no calls. extend: `youden extend` of such a
-run, which is asked, fitted and reported as any other; `beyond run` are the files that only extending takes a reader to.
+cyclic rank and its interval: `youden.rank`. run: `youden run` with a judge that makes no calls. fit: `fit_run` of such a run's
+folder. extend: `youden extend` of it, which is asked, fitted and reported as any other; `beyond run` are the files that only
+extending takes a reader to.
 
 `python benchmarks/walks.py [--out FILE]` prints JSON: the number of files of each walk, the bar, and their names; under `size`,
 the files of src, its lines of code (without blank ones, comments and docstrings), statements and public names at the top of a
@@ -31,7 +32,9 @@ from click.testing import CliRunner
 
 import youden
 from youden.cli import youden as command
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import BudgetError
+from youden.run.pipeline import fit_run
 
 SOURCE = Path(youden.__file__).parent
 POOL = Path(__file__).parents[1] / "datasets" / "field-notes"
@@ -174,6 +177,7 @@ def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
         "cyclic rank and its interval": lambda: youden.rank(plan, result),
         "--max-cost": capped,
         "run": lambda: judged_run(f"run-{next(number)}"),
+        "fit": lambda: fit_run(RunFolder(runs[0])),
         "extend": lambda: run_command("extend", runs.pop(), "--agents", folder / "new"),
     }
 
