@@ -146,24 +146,18 @@ class TestSuspectedPairs:
     def asked(self, plan: Plan) -> Verdicts:
         return answered(plan, (0, 1))
 
-    def test_are_asked_more_behind_the_plan_and_then_linked(self) -> None:
+    def test_are_asked_more_behind_the_plan_and_then_linked_and_move_no_plain_ability(self) -> None:
         pool, plan = planned("cyclic", percent=4.0)
         first = self.asked(plan)
-        assert analysed(first).facts.standings["robust"].groups == ()
         result = follow_up(first, pool, self.asked, share=0.5)
-        n = result.plan.n_follow_ups
-        assert 0 < n <= 0.5 * len(plan)
+        assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
         assert starts_with(result.plan.trials, plan.trials)
-        assert analysed(result).facts.standings["robust"].groups == (("a0", "a1"),)
-
-    def test_move_no_plain_ability_and_the_same_answers_ask_the_same_again(self) -> None:
-        pool, plan = planned("cyclic", percent=4.0)
-        first = self.asked(plan)
-        result = follow_up(first, pool, self.asked, share=0.5)
-        before, after = analysed(first).ranking, analysed(result).ranking
-        for column in [column.name for column in columns_of(RankingRow)][2:]:
-            assert (before[column] == after[column]).all(), column
         assert follow_up(result, pool, self.asked, share=0.5).plan.digest == result.plan.digest
+        before, after = analysed(first), analysed(result)
+        assert before.facts.standings["robust"].groups == ()
+        assert after.facts.standings["robust"].groups == (("a0", "a1"),)
+        for column in [column.name for column in columns_of(RankingRow)][2:]:
+            assert (before.ranking[column] == after.ranking[column]).all(), column
 
     def test_of_a_run_are_in_its_folder_and_asked_once(self, youden: Youden, tmp_path: Path) -> None:
         pool = planned("cyclic")[0]
