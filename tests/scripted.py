@@ -1,10 +1,11 @@
-"""A judge that answers as a function says, a clock that a test sets, and a loop on which waiting takes no time."""
+"""A judge that answers as a function says, a progress that counts, a set clock, and a loop on which waiting takes no time."""
 
 from __future__ import annotations
 
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from youden.judging.question.questions import characters
@@ -42,6 +43,35 @@ def in_no_time(work: Coroutine[Any, Any, T]) -> T:
         return loop.run_until_complete(work)
     finally:
         loop.close()
+
+
+@dataclass
+class Counted:
+    """A progress that only counts, and notes what is said with how many calls were made until then."""
+
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    usd: float = 0.0
+    stopped: bool = False
+    n_throttled: int = 0
+    calls: Callable[[], int] = lambda: 0
+    said: list[tuple[int, str]] = field(default_factory=list)
+
+    def start(self, total: int, *, what: str) -> None:
+        self.total = total
+
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+        self.done, self.failed, self.usd = self.done + n, self.failed + failed, self.usd + usd
+
+    def throttled(self) -> None:
+        self.n_throttled += 1
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def say(self, text: str) -> None:
+        self.said.append((self.calls(), text))
 
 
 class Scripted:

@@ -16,6 +16,7 @@ from batch_server import BatchServer
 from commands import Youden
 from judged import NOWHERE, ask, dense_plan, judge_config
 from pools import make_pool
+from scripted import Counted
 from stops import until
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ShortRunError
@@ -43,30 +44,11 @@ async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = No
 
 
 async def call_by_call(
-    url: str, place: str, plan: Plan = PLAN, *, calls: WireServer, told: Told | None = None
+    url: str, place: str, plan: Plan = PLAN, *, calls: WireServer, told: Counted | None = None
 ) -> Verdicts:
     """As the judge at `url`, whose calls go to `calls`."""
     async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 60.0))) as judge:
         return await ask(plan, POOL, judge, place, base_url=url, asking=Asking(progress=told))
-
-
-class Told:
-    """What a run says, each with how many calls it had made until then."""
-
-    def __init__(self, calls: WireServer) -> None:
-        self.said: list[tuple[int, str]] = []
-        self._calls = calls
-
-    def start(self, total: int, *, what: str) -> None: ...
-
-    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None: ...
-
-    def throttled(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def say(self, text: str) -> None:
-        self.said.append((self._calls.n_requests, text))
 
 
 def slowly(n: int, body: Any) -> Reply:
@@ -105,7 +87,7 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
             await until(lambda: any(one.batch for one in all_jobs(store.place)))
             sending.kill()
             assert await sending.wait() == -9
-            told = Told(calls)
+            told = Counted(calls=lambda: calls.n_requests)
             with pytest.raises(ShortRunError, match=r"120 answers are awaited.*\[batch-awaited\]") as caught:
                 await call_by_call(server.url, place, calls=calls, told=told)
             assert told.said == [(0, str(caught.value))]
@@ -113,7 +95,7 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
             assert (calls.n_requests, len(store)) == (120, 120)
         server.looks_needed = 1
         assert (await in_batches(server.url, place)).answered.all()
-        told = Told(calls)
+        told = Counted(calls=lambda: calls.n_requests)
         assert (await call_by_call(server.url, place, calls=calls, told=told)).answered.all()
         assert told.said == []
         assert (len(server.batches), len(server.bodies), calls.n_requests) == (1, 120, 120)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 import judged
 from judged import ENVIRONMENT, KEY, NOWHERE, dense_plan, judge_config, missing, truth
 from pools import make_pool
-from scripted import Scripted
+from scripted import Counted, Scripted
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
 from youden.judging.asking.calling import worst_price
@@ -31,30 +31,6 @@ from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
-
-
-@dataclass
-class Counted:
-    """A progress that only counts."""
-
-    total: int = 0
-    done: int = 0
-    failed: int = 0
-    usd: float = 0.0
-    stopped: bool = False
-    n_throttled: int = 0
-
-    def start(self, total: int, *, what: str) -> None:
-        self.total = total
-
-    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
-        self.done, self.failed, self.usd = self.done + n, self.failed + failed, self.usd + usd
-
-    def throttled(self) -> None:
-        self.n_throttled += 1
-
-    def stop(self) -> None:
-        self.stopped = True
 
 
 def say(request: Request) -> str:
