@@ -205,7 +205,16 @@ def moved(D: Floats, of: PairBlock, partners: Partners) -> Abilities:
         n_items=J,
     )
     covariance = covariance_over_clusters(items.by_item, items.weight, size=1 / n_trials)
-    plain = Abilities(ability, covariance, n_trials.astype(np.int32), 0.0, TRIALS, "by item", "items-like-these")
+    plain = Abilities(
+        ability,
+        covariance,
+        n_trials.astype(np.int32),
+        0.0,
+        TRIALS,
+        "by item",
+        "items-like-these",
+        np.zeros(len(ability), dtype=np.int32),
+    )
     return moved_abilities(AllAnswers(lambda: [of], PairTotals.of([of], K)), plain, partners)
 
 

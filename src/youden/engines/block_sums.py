@@ -92,8 +92,7 @@ class Tallied:
     """row, symmetric: training scores; holdout: scores of held-out cells, None where none is; apart: the independent arm.
 
     item_trials: int64[J], answered paired trials. n, total: float[K], answered paired trials of an agent and the sum of their
-    answers; squares: float[K], Σ_j n_ij². pairs: of every two agents. linked: bool[K, J], cells of answered paired trials that
-    may be learned from.
+    answers; squares: float[K], Σ_j n_ij². pairs: of every two agents.
     """
 
     row: Scores
@@ -105,7 +104,6 @@ class Tallied:
     total: Floats
     squares: Floats
     pairs: PairSums
-    linked: Bools
 
 
 def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, split: Split | None) -> Tallied:
@@ -114,21 +112,17 @@ def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, spli
     row, symmetric, held = _Scores(of, "row"), _Scores(of, "symmetric"), None
     if split is not None and split.n_holdout:
         held = _Scores(of, "symmetric")
-    item_trials, linked = np.zeros(J, dtype=np.int64), np.zeros((K, J), dtype=np.bool_)
+    item_trials = np.zeros(J, dtype=np.int64)
     n, total, squares = np.zeros((3, K))
     pairs = PairSums(K, own_rates=of.independent == "twin")
     for block in found:
         rates = block.rates
         for part in (row, symmetric):
             part.put(block, train_scores(block.clean, block.split, kind=part.kind))
-        learned = times = cells_of(rates, rates.n_paired)
+        times = cells_of(rates, rates.n_paired)
         if held is not None and block.split is not None:
             held.put(block, holdout_scores(rates, block.split))
-            train = block.split.train
-            used = train[rates.first, rates.item] & train[rates.second, rates.item]
-            learned = cells_of(rates, rates.n_paired * used)
         item_trials[block.items] = times.sum(axis=0) / 2
-        linked[:, block.items] = learned > 0
         n += times.sum(axis=1)
         answered = rates.n_paired > 0
         answers = (rates.tpr * rates.n_paired)[answered]
@@ -148,7 +142,6 @@ def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, spli
         total=total,
         squares=squares,
         pairs=pairs,
-        linked=linked,
     )
 
 

@@ -23,7 +23,7 @@ from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance, PairBlock, check_level, uneven_columns
 from youden.stats.trials.choice import Choice, choice
-from youden.stats.trials.comparisons import Differences, differences, places_at_once
+from youden.stats.trials.comparisons import Differences, agent_components, differences, places_at_once
 from youden.stats.trials.false_positives import OwnRates, own_rates
 from youden.stats.trials.trial_errors import TrialMeans, nothing_known, trial_means
 
@@ -105,7 +105,8 @@ class Abilities(NamedTuple):
     """Abilities of a plan's agents, and how sure their distances from the average agent are.
 
     ability: float[K]; covariance: of the θ_i − θ̄; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the
-    estimator's name; method: the interval's. target: what it speaks of. by_item: what items contribute, for items like
+    estimator's name; method: the interval's. target: what it speaks of. component: int32[K], which agents are linked, as
+    `agent_components`: others are not compared. by_item: what items contribute, for items like
     these, where it was asked for. search: what the plan looks for, None where it ranks everybody, or partners are weighted.
     """
 
@@ -116,6 +117,7 @@ class Abilities(NamedTuple):
     ranking: str
     method: str
     target: Target
+    component: Ids
     by_item: ByItem | None = None
     search: Search | None = None
 
@@ -195,7 +197,11 @@ class TrialMean:
         own = own_rates(
             plan.first[independent], plan.second[independent], result.answer[independent], n_agents=plan.n_agents
         )
-        made = abilities_of_means(found, own, self.target, no_rate=not self.n_independent_, with_items=True)
+        component = agent_components(
+            np.append(first, second), np.tile(plan.item[used], 2), n_agents=plan.n_agents, n_items=plan.n_items
+        )
+        no_rate = not self.n_independent_
+        made = abilities_of_means(found, own, self.target, component=component, no_rate=no_rate, with_items=True)
         self.ability_, self.covariance_, self.n_trials_ = made.ability, made.covariance, made.n_trials
         half = self.covariance_.half_width(self.level)
         self.error_, self.by_item_ = self.covariance_.error, made.by_item
@@ -221,7 +227,7 @@ def none_answered(n_paired: int) -> StatisticsError:
 
 
 def abilities_of_means(
-    found: TrialMeans, own: OwnRates, target: Target, *, no_rate: bool, with_items: bool = False
+    found: TrialMeans, own: OwnRates, target: Target, *, component: Ids, no_rate: bool, with_items: bool = False
 ) -> Abilities:
     """Means less each agent's rate of false positives. no_rate: whether no independent trial was answered; with_items: whether
     `by_item` is made, for items like these."""
@@ -233,6 +239,7 @@ def abilities_of_means(
         TRIALS,
         found.method + ("; FPR taken as 0: no independent trial answered" if no_rate else ""),
         target,
+        component,
         ByItem.of(found) if with_items and target != "these-items" else None,
     )
 
@@ -264,7 +271,16 @@ def of_slots(trials: TrialsByItem, aim: Aim) -> Abilities | None:
         target=aim.target,
     )
     own, no_rate = trials.apart.own_rates, not trials.apart.n_trials
-    return abilities_of_means(means, own, aim.target, no_rate=no_rate, with_items=aim.with_items)
+    component = components_of(trials)
+    return abilities_of_means(means, own, aim.target, component=component, no_rate=no_rate, with_items=aim.with_items)
+
+
+def components_of(trials: TrialsByItem) -> Ids:
+    """Which agents the answered trials link: int32[K], as `agent_components`."""
+    seen = np.zeros((trials.plan.n_agents, trials.plan.n_items), dtype=np.bool_)
+    for block in trials.answers():
+        seen[block.first, block.start + block.item] = seen[block.second, block.start + block.item] = True
+    return agent_components(*np.nonzero(seen), n_agents=seen.shape[0], n_items=seen.shape[1])
 
 
 def balanced(plan: Plan) -> bool:
@@ -290,9 +306,9 @@ def few_lost(asked: Positions, answered: Positions) -> bool:
 Groups = Mapping[str, str | None]
 
 
-def told_apart(found: Abilities, *, component: Ids) -> Differences:
+def told_apart(found: Abilities) -> Differences:
     """All differences of abilities, and who is told apart by them; agents of two components are not compared."""
-    same = component[:, None] == component
+    same = found.component[:, None] == found.component
     covariance = np.where(same, found.covariance.covariance, np.nan)
     return differences(found.ability, CentredCovariance(covariance, found.covariance.freedom), level=LEVEL)
 

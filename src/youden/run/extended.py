@@ -12,7 +12,7 @@ from youden.engines.trial_blocks import ItemBlock, TrialsByItem
 from youden.nouns import PLACING, PLAN
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import after_steps, complete_part, extensions_of, in_complete_part
-from youden.run.ability import TRIALS, Abilities, ItemMatrices, Look, Search
+from youden.run.ability import TRIALS, Abilities, ItemMatrices, Look, Search, components_of
 from youden.run.looks import first_look
 from youden.stats.base.clusters import PRIOR_CLUSTERS, Blocks, CentredCovariance, PairBlock, covariance_of_blocks
 from youden.stats.trials.anchored import (
@@ -106,6 +106,7 @@ def extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
         anchors.ranking,
         f"{anchors.method}; added trials: mean on the scale of the first {n_old} agents, linking error included",
         anchors.target,
+        components_of(trials),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from youden.engines.block_sums import symmetric_scores
 from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.nouns import Rates, Scores, Split, Target
+from youden.nouns.pool import Ids
 from youden.protocol.scores import pooled_fpr, train_differences, train_scores
 from youden.run.ability import CELLS, FITTED, Abilities, ByItem
 from youden.stats.additive.trial_fit import TrialFit, trial_fit
@@ -60,12 +61,13 @@ def fitted_abilities(
     found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
     if found is None:
         return cell_abilities(model, scores, fpr=fpr, target=target, n_first=n_first)
-    return abilities_of_fit(
-        found, float(np.nanmean(found.item_level[:n_first])), fpr or 0.0, target, with_items=with_items
-    )
+    level = float(np.nanmean(found.item_level[:n_first]))
+    return abilities_of_fit(found, level, fpr or 0.0, target, component=model.component_, with_items=with_items)
 
 
-def abilities_of_fit(found: TrialFit, level: float, fpr: float, target: Target, *, with_items: bool) -> Abilities:
+def abilities_of_fit(
+    found: TrialFit, level: float, fpr: float, target: Target, *, component: Ids, with_items: bool
+) -> Abilities:
     """level: what the average agent scores."""
     covariance, method = found.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
@@ -78,6 +80,7 @@ def abilities_of_fit(found: TrialFit, level: float, fpr: float, target: Target, 
         FITTED,
         method,
         target,
+        component,
         ByItem.of(found) if with_items and target == "items-like-these" else None,
     )
 
@@ -156,7 +159,8 @@ def cell_abilities(
         if items.any():
             ability[agents] += predicted[np.ix_(agents, items)].mean() - ability[agents].mean()
     ability = np.clip(ability, -1, 1)
-    return Abilities(ability, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
+    n, component = n_trials.astype(np.int32), model.component_
+    return Abilities(ability, found, n, fpr or 0.0, CELLS, method, target, component, by_item)
 
 
 def fitted(

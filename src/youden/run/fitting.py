@@ -40,7 +40,7 @@ from youden.nouns import (
     Signature,
     Split,
 )
-from youden.nouns.pool import Ids, or_none
+from youden.nouns.pool import or_none
 from youden.run.ability import Abilities, Aim, Groups, choice_of, ranking_table, told_apart
 from youden.run.extension import extension_facts
 from youden.run.fits import answers_in_blocks, fitted, fitted_abilities
@@ -59,7 +59,6 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
 from youden.stats.partners import PairTotals
-from youden.stats.trials.comparisons import agent_components
 from youden.stats.trials.false_positives import ApartSums
 from youden.stats.trials.partner_halves import partner_halves
 from youden.streams import own_stream
@@ -81,7 +80,7 @@ def fit_judged(
     Raises: RunFolderError, [engine-full] where the disk is full; StatisticsError, as `analyse`.
     """
     (plan, of), target = judged, terms.target
-    run, K = folder.path.resolve().name, plan.n_agents
+    run = folder.path.resolve().name
     parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
     rows, judges, votes = lambda: (part.again() for part in parts), target == JUDGES, target != "items-like-these"
     told: Rows = rows_for(rows) if judges else rows
@@ -89,10 +88,8 @@ def fit_judged(
     with trials_by_item(told, plan, folder.path, votes=votes) as trials:
         sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         model = ClippedLinear().fit(sums.symmetric)
-        found, component = trial_abilities(trials, Aim(target)), model.component_
-        if found is not None:
-            component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
-        else:
+        found = trial_abilities(trials, Aim(target))
+        if found is None:
             found = fitted(trials, target=target, known=(sums.symmetric, model)).found
         found = as_asked(found, trials)
         usd = nan if of.said.usd_tried is None else of.said.usd_tried
@@ -101,7 +98,6 @@ def fit_judged(
             AllAnswers.of(trials, sums.pairs.totals),
             model,
             found,
-            component=component,
             split=plan.split,
             calls=counts.facts(models=of.said.models, usd_tried=usd),
             warnings=warnings_of(of.said.warnings, trials.yeses.alarms(), plan, message=model.message_),
@@ -135,7 +131,6 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
         AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
         model,
         found,
-        component=model.component_,
         split=None,
         calls=None,
         warnings=[*notes, Finding("fit", model.message_)] if model.message_ else notes,
@@ -183,7 +178,6 @@ def analyse(
     model: ClippedLinear,
     found: Abilities,
     *,
-    component: Ids,
     split: Split | None,
     calls: CallFacts | None,
     warnings: Sequence[Finding],
@@ -193,14 +187,14 @@ def analyse(
 ) -> Analysis:
     """Ranking, items, curl and facts of what was summed and estimated, once for all runs.
 
-    model: fitted to the symmetric scores; found: what ranks; component: int32[K], which agents are linked. groups: agent id →
+    model: fitted to the symmetric scores; found: what ranks. groups: agent id →
     group, shown and never used in a fit. rules: whose word counts in the rankings beside the plain one, and which heads the run.
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
     """
     scores, ids = sums.symmetric, sums.symmetric.agent_ids
-    apart = told_apart(found, component=component)
-    made = standings_of(answers, found, apart, ids, component=component, rules=rules)
+    apart = told_apart(found)
+    made = standings_of(answers, found, apart, ids, rules=rules)
     standings = {one.name: one.facts for one in made}
     links = link_facts({"row": sums.row, "symmetric": scores})
     heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)

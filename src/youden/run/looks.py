@@ -10,7 +10,7 @@ import numpy as np
 from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns.pool import Bools, Positions
 from youden.protocol.designs.adaptive import adaptive_of
-from youden.run.ability import LEVEL, MOST, Abilities, Aim, Look, Search
+from youden.run.ability import LEVEL, MOST, Abilities, Aim, Look, Search, components_of
 from youden.run.fits import AT_ONCE, abilities_of_fit
 from youden.stats.additive.trial_fit import trial_fit
 from youden.stats.base.clusters import PairBlock
@@ -42,13 +42,13 @@ def of_search(trials: TrialsByItem, aim: Aim) -> Abilities | None:
         first = block.answer[(block.slot >= 0) & (block.step == 0)]
         pilot += len(first), first.sum()
     level = float(pilot[1] / pilot[0]) - rate
-    n_asked, told_of = _rounds_of(trials)
+    component, (n_asked, told_of) = components_of(trials), _rounds_of(trials)
     n_looks = len(n_asked)
     for last in range(min(len(looks), n_looks - 1), n_looks):
         found = trial_fit(partial(_by_slots, trials, last, rate), n_agents=plan.n_agents, n_items=plan.n_items)
         if found is None:
             return None
-        made = abilities_of_fit(found, level, rate, aim.target, with_items=True)
+        made = abilities_of_fit(found, level, rate, aim.target, component=component, with_items=True)
         told = differences(made.ability, made.covariance, level=LEVEL)
         come = min(1.0, int(n_asked[: last + 1].sum()) / design.budget(plan.split.train))
         looks[last:] = [_look(told, looks[:last], top=design.top, within=design.within, turn=told_of[last], come=come)]

@@ -11,12 +11,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import Finding, PartnerRules, Plan, Rates, RunFacts, Target, Verdicts
-from youden.nouns.pool import Ids
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Adaptive
 from youden.run.ability import (
@@ -34,7 +31,7 @@ from youden.run.fits import fit_rates, fitted
 from youden.run.looks import of_search
 from youden.run.over_judges import JUDGES, answers_for, as_asked
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
-from youden.stats.trials.comparisons import Differences, agent_components, disconnected
+from youden.stats.trials.comparisons import Differences, disconnected
 from youden.stats.trials.false_positives import Alarm
 
 if TYPE_CHECKING:
@@ -71,10 +68,10 @@ def rank(
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     trials = _trials_of(result, target)
-    found, component, message = _ranked(trials, target)
-    apart = told_apart(found, component=component)
+    found, message = _ranked(trials, target)
+    apart = told_apart(found)
     ids, rules = plan.agent_ids, PartnerRules()
-    made = standings_of(AllAnswers.of(trials), found, apart, ids, component=component, rules=rules)
+    made = standings_of(AllAnswers.of(trials), found, apart, ids, rules=rules)
     table = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
     table.attrs["best"] = None if apart.best is None else ids[apart.best]
     table.attrs["choice"] = choice_of(found, ids, apart=apart)
@@ -116,14 +113,12 @@ def read_run(path: str | PathLike[str]) -> Run:
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
-    found, component, _ = _ranked(_trials_of(result, target), target)
-    return told_apart(found, component=component)
+    return told_apart(_ranked(_trials_of(result, target), target)[0])
 
 
 def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
     """The same where only rates are known, as in an import. Raises: StatisticsError of the fit."""
-    _, model, found = fit_rates(rates, target=target)
-    return told_apart(found, component=model.component_)
+    return told_apart(fit_rates(rates, target=target).found)
 
 
 class Way(NamedTuple):
@@ -175,24 +170,14 @@ def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
     return TrialsByItem.of(answers_for(result) if target == JUDGES else result, votes=target != "items-like-these")
 
 
-def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, Ids, str]:
-    """Abilities, the components of their agents, and what is wrong with these."""
-    found = trial_abilities(trials, Aim(target))
-    if found is not None:
-        component = components_of(trials)
-        message = disconnected(component)
+def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, str]:
+    """Abilities, and what is wrong with their components, or with the fit."""
+    if (found := trial_abilities(trials, Aim(target))) is not None:
+        message = disconnected(found.component)
     else:
         _, model, found = fitted(trials, target=target)
-        component, message = model.component_, model.message_
-    return found if target == "items-like-these" else as_asked(found, trials), component, message
-
-
-def components_of(trials: TrialsByItem) -> Ids:
-    """Which agents the answered trials link: int32[K], as `agent_components`."""
-    seen = np.zeros((trials.plan.n_agents, trials.plan.n_items), dtype=np.bool_)
-    for block in trials.answers():
-        seen[block.first, block.start + block.item] = seen[block.second, block.start + block.item] = True
-    return agent_components(*np.nonzero(seen), n_agents=seen.shape[0], n_items=seen.shape[1])
+        message = model.message_
+    return found if target == "items-like-these" else as_asked(found, trials), message
 
 
 def warnings_of(warnings: Sequence[Finding], alarms: Sequence[Alarm], plan: Plan, *, message: str) -> list[Finding]:

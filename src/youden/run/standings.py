@@ -202,7 +202,6 @@ def standings_of(
     apart: Differences,
     ids: Sequence[str],
     *,
-    component: Ids,
     rules: PartnerRules,
 ) -> tuple[MadeStanding, ...]:
     """The robust ranking always, the family-balanced and the trusted one where the rules name families or a panel.
@@ -211,7 +210,7 @@ def standings_of(
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made: [everything-linked], [partners-none].
     """
-    fit = _Fit(answers, found, apart, ids, component)
+    fit = _Fit(answers, found, apart, ids)
     linked = links_of(answers.more or answers.totals, ids, clones=rules.clones)
     made = [fit.standing("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
     if rules.families:
@@ -244,7 +243,6 @@ class _Fit:
     found: Abilities
     apart: Differences
     ids: Sequence[str]
-    component: Ids
 
     def standing(
         self, name: StandingName, groups: tuple[tuple[str, ...], ...], partners: Callable[[], Partners]
@@ -254,7 +252,7 @@ class _Fit:
             moved = moved_abilities(self.answers, self.found, partners())
         except StatisticsError as error:
             return MadeStanding(name, None, None, StandingFacts(groups, None, 0, (), message=str(error)))
-        apart = self.apart if moved is self.found else told_apart(moved, component=self.component)
+        apart = self.apart if moved is self.found else told_apart(moved)
         plain, place = tied_places(self.found.ability), tied_places(moved.ability)
         order = np.argsort(-np.abs(place - plain), kind="stable")
         moves = tuple(StandingMove(self.ids[i], int(plain[i]), int(place[i])) for i in order if place[i] != plain[i])
