@@ -1,11 +1,7 @@
 """From a plan to verdicts: the judge is connected, what the store lacks is asked, answers become verdicts.
 
-The trials of a plan as work for the loop: their requests, and verdicts from what came of them.
-
-The one place where backends are made: the judge that a config names, behind the cassette that is inserted, if one is.
-
-The way from a plan to verdicts, whatever the judge: asked call by call or in batches, replayed, a jury, or one that answers
-whole plans.
+It is the same way for a judge that is asked call by call or in batches, a replay, a jury, and a judge that answers whole plans.
+Backends are made here and nowhere else: the judge that a config names, behind the cassette that is inserted, if one is.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""What a plan will cost and how long it will take.
+"""What a plan will cost with a judge, in dollars and minutes, before anything runs, and how that is known.
 
-How long asking a judge will take: from calls in flight, seconds a call, and requests and tokens a minute.
-
-It is worked out from the judge's config, not measured.
-
-What a plan will cost with a judge, in dollars and minutes, before anything runs, and how that is known.
-
-The network is never asked: tokenizers are used where they are on disk.
+Time follows from calls in flight, seconds a call, and requests and tokens a minute, as the judge's config has them; it is not
+measured. The network is never asked: tokenizers are used where they are on disk.
 """
 
 from __future__ import annotations

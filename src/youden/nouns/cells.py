@@ -1,6 +1,7 @@
-"""What a fit knows of every two agents, kept so that a report of it needs no trial.
+"""Agents × agents and agents × items, kept for a fit.
 
-Which cells of agents × items hold something, as columns: most cells of a large run were never asked about.
+What it knows of every two agents, so that a report needs no trial; and which cells hold something, as columns, for most cells of
+a large run were never asked about.
 """
 
 from __future__ import annotations

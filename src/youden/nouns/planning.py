@@ -1,8 +1,6 @@
-"""A plan: its trials, how it grew, what it costs.
+"""A plan: which cells are held out, which calls are made and what they cost.
 
-How a plan became longer than it was drawn first: by the rounds of an adaptive design, or by extensions of the run.
-
-Which cells are held out, which calls are made, and what they cost.
+It becomes longer than it was drawn first by the rounds of an adaptive design, or by extensions of the run.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Agents, items and the texts of their cells: a pool.
+"""A pool: agents, items and the text of each cell. Those of a large pool stay in a file and are read as they are looked at.
 
-Array aliases, the one way to make an array read-only, and NaN as files write it.
-
-The texts of a large pool, in a file instead of in memory: read as they are looked at.
-
-Agents, items and the text of each cell.
+Names for arrays stand here too, the one way to make an array read-only, and NaN as files write it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""How a judged plan gets more agents, items or calls.
+"""Extends a plan by agents, items or calls. Its own trials keep their places.
 
-Trials that place some agents against the anchors, the agents of a run's first plan, without comparing the anchors anew.
-
-Extends a plan by agents, items or calls. Its own trials keep their places.
-
-More calls go on where a larger budget would have: they are the slots that the plan's design draws next.
+Agents that join are placed by trials against the anchors, the agents of the first plan, without comparing the anchors anew. More
+calls go on where a larger budget would have: they are the slots that the plan's design draws next.
 """
 
 from __future__ import annotations

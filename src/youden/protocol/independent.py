@@ -1,13 +1,8 @@
-"""The independent arm: twins of paired trials, and probes that stand for all pairs.
+"""Draws the independent arm, comparisons of texts on different items, whose yes is a false positive: twins of paired trials, and
+probes.
 
-Rows of a plan taken out, trials put behind it, and how long all judged texts are together.
-
-Draws the independent arm: comparisons of texts on different items, whose yes is a false positive.
-
-Places some independent calls, the probes, where texts on different items look unusually alike: templates, clones.
-
-Which texts are alike is told by shared words, which cost nothing. Probes count for nothing in the pooled rate, which stays
-unbiased; only the false-positive alarm reads them.
+Probes are placed where texts on different items look unusually alike: templates, clones. Which are is told by shared words, which
+cost nothing. Probes count for nothing in the pooled rate, which stays unbiased; only the false-positive alarm reads them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""From a pool to a plan: holdout first, then a budget, then what the design draws.
+"""Makes a plan from a pool: cells are held out first, then a budget, then paired trials by a design, then the independent arm.
 
-Draws which cells are held out, before anything is planned or scored.
-
-How many calls a plan may spend: what the user asked for, and else what the design takes by itself, ∝ agents.
-
-An agent's error depends on its own trials, not on how many other agents there are; so no default grows with their square.
-
-Makes a plan: split first, then paired trials by a design, then the independent arm.
+A budget is what the user asked for, and else what the design takes by itself, ∝ agents. An agent's error depends on its own
+trials, not on how many other agents there are; so no default grows with their square.
 """
 
 from __future__ import annotations

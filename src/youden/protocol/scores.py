@@ -1,8 +1,7 @@
-"""Rates of pairs and scores of cells; which trials a training score may read is decided here and only here.
+"""Turns verdicts into rates of ordered pairs on items, and rates into scores of agents on items.
 
-Turns verdicts into true- and false-positive rates of ordered pairs on items.
-
-Turns rates into scores of agents on items, for training or for the holdout, never both in one call.
+Which trials a training score may read is decided here and only here: scores are for training or for the holdout, never both in
+one call.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""An estimate of abilities with its errors, and the table of places that follows.
+"""What every estimator gives: abilities of a plan's agents, and how sure their distances from the average agent are.
 
-What every estimator gives: abilities of a plan's agents, and how sure their distances from the average agent are.
-
-Abilities of a plan's agents as means of its answered trials, less the rate of false positives.
-
-Abilities with the places that their differences allow, as a table.
+Means of trials in slots, less the rate of false positives, are the plainest of them. Abilities become a table here, with the
+places that their differences allow.
 """
 
 from __future__ import annotations

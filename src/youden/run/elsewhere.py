@@ -1,14 +1,8 @@
-"""A run that others ask: an engine of one's own, more processes, a Ray cluster.
+"""A run that others ask: any engine by files, more processes on its store, a Ray cluster; and results of other tools.
 
-Lets any engine answer a run: what it has still to ask goes out as files, answers come back as files.
-
-A plan that comes in rounds goes out and comes back a round at a time: what a round asks follows from the answers before it.
-
-A worker: one more process that asks a run's plan into the run's store, on this machine or another.
-
-A run's plan answered by workers on a Ray cluster.
-
-Other tools' results as a fitted run.
+For an engine what is still to ask goes out as files, and answers come back as files. A plan that comes in rounds goes out and
+comes back a round at a time: what a round asks follows from the answers before it. A worker asks a run's plan into the run's
+store, on this machine or another.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Rounds of a run that asks until it knows enough.
+"""How a plan in rounds is carried to its end, whoever answers: plan, judge, look, plan again.
 
-What a run that asks until its intervals are narrow enough asks next, and when it has enough.
-
-All agents are asked alike and who is ahead is not looked at, so that a look costs no error rate. What a look can do is to stop a
-little early where the variance happens to look small: each round comes up to what is needed from below, and a few looks are all
-there are.
-
-Plan, judge, look, plan again: how a plan in rounds is carried to its end, whoever answers.
+Where intervals are to be narrow, all agents are asked alike and who is ahead is not looked at, so that a look costs no error
+rate. What a look can do is to stop a little early where the variance happens to look small: each round comes up to what is needed
+from below, and a few looks are all there are.
 """
 
 from __future__ import annotations

@@ -1,20 +1,13 @@
-"""How wide intervals will be, and how many trials a width takes.
+"""How wide intervals will be at a number of cyclic slots, and how many slots, or items, a wished width takes.
 
-The two parts of an agent's variance: what it has of its own on an item, and what a trial adds.
+An agent's variance has two parts: what it has of its own on an item, and what a trial adds. With p_j the share of item j in an
+agent's n trials, v = own·Σ_j p_j² + noise/n. More trials on the same items take away the second part alone; only more items take
+away the first. A slot compares each agent twice on one item; slot s asks item s mod J.
 
-With p_j the share of item j in an agent's n trials, v = own·Σ_j p_j² + noise/n. More trials on the same items take away the
-second part alone; only more items take away the first.
-
-How wide intervals will be at a number of cyclic slots, and how many slots, or items, a wished width takes.
-
-A slot compares each agent twice on one item; slot s asks item s mod J.
-
-What is known before a run has answers: variances, rank correlation and top-5 recall measured on four judged domains.
-
-Source: `python benchmarks/precision.py --only domains`, 60 plans each of GPT-4o-mini's answers that stand in the paper's
-data, and of the answers of `lexical`.
-ρ and recall are against the domain's dense ranking, mostly of about 30 agents; where there are more agents, or they are more
-alike, both are lower.
+Before a run has answers, variances, rank correlation and top-5 recall are those of four judged domains. Source:
+`python benchmarks/precision.py --only domains`, 60 plans each of GPT-4o-mini's answers that stand in the paper's data, and of the
+answers of `lexical`. ρ and recall are against the domain's dense ranking, mostly of about 30 agents; where there are more agents,
+or they are more alike, both are lower.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""One try of one call: paid for, let through, bounded in time; and whether the server is away.
+"""One try of one call, paid for, let through and bounded in time; and whether the server is away.
 
-Tells a server that is away from a call that goes wrong, and lets one call at a time find out whether it is back.
-
-A broken connection says nothing of a trial. While the server is away nobody's tries are counted, and the others wait.
-
-One try of one call: paid for, let through, bounded in time. Whether there is another try is decided in `loop`.
+Whether there is another try is decided in `loop`. A broken connection says nothing of a trial: while the server is away nobody's
+tries are counted, the others wait, and one call at a time finds out whether it is back.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What ends a run before everything is asked: a signal, too much missing, no money, no server.
+"""What ends a run before everything is asked (a signal, too much missing, no money, no server), and the words it ends with.
 
-How a run is told to stop: calls in flight are answered and stored first, for so long as the grace lasts.
-
-Ctrl-C (through `asyncio.run`), SIGTERM, SIGHUP and a task's `cancel()` all come here as a cancellation. A second ends at once.
-
-What ends a run before everything is asked, and the words it ends with.
+Calls in flight are answered and stored first, for so long as the grace lasts. Ctrl-C (through `asyncio.run`), SIGTERM, SIGHUP and
+a task's `cancel()` all come here as a cancellation. A second ends at once.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """Judges made of several: servers that answer for one another, and a jury.
 
-Asks one model at several servers: the one with the fewest calls in flight, in turn where these are equal.
+Of several servers of one model the one with the fewest calls in flight is asked, in turn where these are equal. A server that
+fails is left out. After a wait, which doubles as long as it fails, one call tries whether it is back. A call that cost nothing
+and says nothing of its request goes on to the next server; every other failure is left to who asks.
 
-A server that fails is left out. After a wait, which doubles as long as it fails, one call tries whether it is back. A call that
-cost nothing and says nothing of its request goes on to the next server; every other failure is left to who asks.
-
-Several judges as one: what most of them say, or the mean of what they say.
-
-Nothing is guessed for a judge that did not answer.
+A jury says what most of its judges say, or the mean of it. Nothing is guessed for a judge that did not answer.
 """
 
 from __future__ import annotations

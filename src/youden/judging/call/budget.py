@@ -1,13 +1,8 @@
-"""What may still be spent, and what a call without a reply is thought to cost.
-
-Keeps a run's spending under its cap.
+"""Keeps a run's spending under its cap, and says what a call without a reply is thought to have cost.
 
 The worst case is set aside before a call is sent, and what it really cost is counted after it. So the cap can only be passed by
-a provider that bills more than the worst case.
-
-What a call without a reply is thought to have cost: no more than calls like it did.
-
-The cap still counts the most it can have cost. What is reported is closer: by the answers so far, and a margin above the dearest.
+a provider that bills more than the worst case. Of a call without a reply the cap counts the most it can have cost; what is
+reported is closer, by the answers so far and a margin above the dearest.
 """
 
 from __future__ import annotations

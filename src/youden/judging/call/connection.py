@@ -1,10 +1,7 @@
-"""What a backend is given and what it gives back: the contract of a judge, and a chat completion.
+"""The contract of a judge: what a backend is given, and the chat completion that it gives back.
 
-How a backend reaches its model: an address and the secrets that open it, which no repr shows.
-
-Whom a run asks: a judge that is made when it is first needed, and what a cassette around it changes.
-
-The OpenAI chat format on the wire: a request's body, a reply's completion, an error's fate.
+It is given an address and the secrets that open it, which no repr shows; it is made when it is first needed, inside a cassette
+where one plays. The OpenAI chat format stands here too: a request's body, a reply's completion, an error's fate.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""How a call can fail, and what is tried again when.
+"""How a call can fail, and what is asked again, when, and how often.
 
-What a call that brought no answer says of itself, and what that means for the run.
-
-There are three fates: try again, this trial's failure, the whole run's end.
-
-The one retry policy: what is asked again, when, and how often.
-
-It only counts and says how long to wait. Who asks does the waiting, so that a call can sleep without a worker.
+A failure has one of three fates: try again, this trial's failure, the whole run's end. The one retry policy only counts and says
+how long to wait. Who asks does the waiting, so that a call can sleep without a worker.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""How many calls are in flight, and how fast they are sent.
+"""How many calls are in flight (fewer while the server says 'too many', more while it does not), and how fast they are sent.
 
-How many calls may be in flight: fewer while the server says 'too many', more while it does not.
-
-Requests and tokens a minute, let through evenly instead of minute by minute.
+Requests and tokens a minute are let through evenly instead of minute by minute.
 
 Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters` (two cores,
 Python 3.11, a busy machine). At 500 and 1,300 requests a second:

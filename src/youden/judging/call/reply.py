@@ -1,14 +1,11 @@
-"""What of a reply is believed, and how much of it is read.
-
-How much of a reply is read: its decoded size has a bound, so that no reply fills the memory.
-
-Finds the error in a reply that calls itself a success: some gateways send `{"error": …}` with the status 200.
-
-Checks what a reply says of itself before anything of it is kept or paid for.
+"""What of a reply is believed, and how much of it is read, before anything of it is kept or paid for.
 
 A reply is another machine's text: every field may hold any type and any number. What an answer rests on (its text, its odds)
 has to be right, or the call failed and may be tried again. What only describes it (the model's name, a fingerprint) is taken
 where it is a string and left out where it is not. What it says it used is believed within what the request can have used.
+
+Its decoded size has a bound, so that no reply fills the memory. Some gateways send `{"error": …}` with the status 200: that is an
+error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What of a judge decides an answer, and what only fetches it.
 
-How a judge's answers are fetched: key, pace, retries and price. None of it changes an answer or its key.
-
-What decides a judge's answer: its model, address, prompt and parameters. All of it is part of the key of an answer.
+Model, address, prompt and parameters decide it: all of them are part of its key. Key to the server, pace, retries and price only
+fetch it, and change neither an answer nor its key.
 """
 
 from __future__ import annotations

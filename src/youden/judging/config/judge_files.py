@@ -1,10 +1,7 @@
-"""A judge's config, read and priced.
+"""A judge's config, found by name, by path or from a mapping; read; and priced.
 
-What litellm's table of prices says of a model, read from the installed package without importing it.
-
-A judge's own prices are in its config. The network is never asked.
-
-Finds a judge's file and reads it: by name, by path, or from a mapping.
+A judge's own prices are in its config. Where it is silent, litellm's table says the model's, read from the installed package
+without importing it. The network is never asked.
 """
 
 from __future__ import annotations

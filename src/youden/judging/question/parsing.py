@@ -1,14 +1,10 @@
-"""What an answer means: a pure second pass over raw answers.
+"""What an answer means: a pure, versioned second pass over raw answers, so that a better parser costs nothing.
 
-The ways in which a judge can be made to decide: a label in text, a JSON object, or the odds of the first token.
+A judge decides by a label in text, a JSON object, or the odds of the first token. Nothing is guessed: an answer that does not say
+one label clearly is missing, never a no.
 
-Shortens two texts so that a request fits a model's context.
-
-It counts characters, for no tokenizer is at hand, and shortens only where the judge's config asks for it.
-
-Reads a raw answer: a pure, versioned second pass, so that a better parser costs nothing.
-
-It never guesses: an answer that does not say one label clearly is missing, never a no.
+Two texts are shortened so that a request fits a model's context, where the judge's config asks for it. Characters are counted,
+for no tokenizer is at hand.
 """
 
 from __future__ import annotations

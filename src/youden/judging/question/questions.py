@@ -1,12 +1,8 @@
-"""What is sent, and the key it is stored under.
+"""Turns a plan's row into the request that is sent, and the request into the key it is stored under.
 
-Turns a plan's row into the request that is sent, and the request into the key it is stored under.
-
-Only what can change an answer is part of the key: no timeout, no concurrency, no price.
-
-The keys of a plan's trials without their requests: each text is encoded and hashed once a chunk, the rest is a template.
-
-Equal to `Questions.key` of `Questions.request`, byte for byte, at half of its time.
+Only what can change an answer is part of the key: no timeout, no concurrency, no price. Keys of a whole plan are made without
+their requests: each text is encoded and hashed once a chunk, the rest is a template. They equal `Questions.key` of
+`Questions.request`, byte for byte, at half of its time.
 """
 
 from __future__ import annotations

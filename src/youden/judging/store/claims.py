@@ -1,15 +1,13 @@
-"""Who asks what on one store, and what is under way at a provider.
+"""Who asks what on one store, and which batches are under way at a provider.
 
-Who asks what: a key is claimed in the store before its request is sent, so that nobody pays for the same answer twice.
+A key is claimed in the store before its request is sent, so that nobody pays for the same answer twice. A claim is a row with an
+owner and an end. It ends when the answer is written, when its owner gives it up, or in time: an owner that lives renews it, and
+who has seen it unchanged for a whole lease, on a clock that nobody sets, may take it. Who could not reach the store begins to
+watch anew: the others may not have reached it either. The end itself is compared with no clock: clocks of hosts differ and are
+set. The claim of a process of this machine that is gone is free at once.
 
-A claim is a row with an owner and an end. It ends when the answer is written, when its owner gives it up, or in time: an owner
-that lives renews it, and who has seen it unchanged for a whole lease, on a clock that nobody sets, may take it. Who could not
-reach the store begins to watch anew: the others may not have reached it either. The end itself is compared with no clock: clocks
-of hosts differ and are set. That of a process of this machine that is gone is free at once.
-
-Batches that were sent and not yet merged, noted in the store, so that any later process of any host can go on.
-
-A note holds no requests, answers or secrets: only which keys went into which file of the provider.
+Batches that were sent and not yet merged are noted in the store, so that any later process of any host can go on. A note holds no
+requests, answers or secrets: only which keys went into which file of the provider.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What a place that keeps answers must do, and the tables it keeps them in.
 
-What a place has to offer in which answers are kept. It keeps rows; what they mean is the `Store`'s affair.
-
-Every method is one transaction, may be called by any thread, and raises JudgeError with a way on where it fails. A place on
-another machine waits for it a while when it is away. Times are seconds by one clock for all who use the place.
+It keeps rows; what they mean is the `Store`'s affair. Every method is one transaction, may be called by any thread, and raises
+JudgeError with a way on where it fails. A place on another machine waits for it a while when it is away. Times are seconds by one
+clock for all who use the place.
 """
 
 from __future__ import annotations

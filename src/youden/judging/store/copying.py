@@ -1,10 +1,7 @@
-"""Answers from one store into another, and what can be saved of a broken one.
+"""Answers from one store into another, and what can be saved of a file that SQLite can no longer read.
 
-Moves what was paid for from store to store: answers, failures, judges and books. What is there already stays.
-
-Gets answers out of a store's file that SQLite can no longer read.
-
-It looks for rows in the bytes of the file and takes only those that are whole.
+A copy moves what was paid for: answers, failures, judges and books. What is there already stays. Saving looks for rows in the
+bytes of the file and takes only those that are whole.
 """
 
 from __future__ import annotations

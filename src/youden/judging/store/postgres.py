@@ -1,7 +1,8 @@
 """Answers in a PostgreSQL database, for the processes of many machines.
 
-Its tables stand in a schema of their own, `youden`, which a role without any special right owns. A batch is one statement, so
-that it is written whole or not at all; where its outcome is lost with the connection, it is sent again and counts once.
+Its tables stand in a schema of their own, `youden`, which a role without any special right owns. A batch is one
+transaction, so that it is written whole or not at all; where its outcome is lost with the connection, it is sent again and counts
+once.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Who leads a run, who lives, and what each may spend.
+"""Who asks one run: one of them may lead, and what one spends, all know. Rows in the store, so that any host can join.
 
-All who ask one run: one of them may lead, and what one spends, all know. Rows in the store, so that any host can join.
-
-A member that stops renewing its row has ended. What it may have spent by then counts as spent; what it had set aside beyond that
-is free for the others again.
-
-One process at a time leads a run: a row in its store, which a killed process lets go.
-
-A cap that holds over all who ask a run: before anything is sent, its worst case is set aside in the store.
+One process at a time leads a run, by a row that a killed process lets go. A member that stops renewing its row has ended. What it
+may have spent by then counts as spent; what it had set aside beyond that is free for the others again. The cap holds over all of
+them: before anything is sent, its worst case is set aside in the store.
 """
 
 from __future__ import annotations

@@ -1,19 +1,8 @@
-"""The paper's designs over cells: row, column, hybrid, nlogn, repaired to enough cells an agent and an item.
+"""The paper's designs over cells: row, column, hybrid, nlogn.
 
-What the paper's cell designs share: cells chosen, repaired to a connected d-core, and compared with partners.
-
-Which cells come first is in each design's own file.
-
-Every cell gets the smallest share at which the design takes it; the cells of a share are then nested, and the largest share
-that a budget allows is found by bisection over the same random numbers.
-
-Row design: every agent on a share of its items. How many agents an item gets is left to chance.
-
-Column design: every item by a share of its agents. How many items an agent gets is left to chance.
-
-Hybrid design: every cell by a coin of its own. Agents and items are not balanced.
-
-The n log n design: C·(K+J)·ln(K+J) random cells. Agents and items are not balanced.
+Which cells come first is each design's own. What they share: cells are chosen, repaired to a connected d-core, and compared with
+partners. Every cell gets the smallest share at which the design takes it; the cells of a share are then nested, and the largest
+share that a budget allows is found by bisection over the same random numbers.
 """
 
 from __future__ import annotations

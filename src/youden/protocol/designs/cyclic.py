@@ -1,10 +1,7 @@
-"""Designs over trials: cyclic, where each slot compares every agent twice, and dense, which asks everything.
+"""Designs over trials: cyclic, whose slots compare every agent twice, and dense, which asks every ordered pair on every item.
 
-Slots over calls rather than cells: each slot takes one item and one shift, and every agent stands once first, once second.
-
-Every ordered pair on every item: what all other designs are measured against.
-
-It spends no budget; it only says where it does not fit one.
+A slot takes one item and one shift, and every agent stands once first, once second. Dense is what all other designs are measured
+against; it spends no budget and only says where it does not fit one.
 """
 
 from __future__ import annotations

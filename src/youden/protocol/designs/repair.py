@@ -1,10 +1,7 @@
 """What every design of cells needs: checked options, partners of a cell, cells added where too few would be chosen.
 
-Checks of what a design's options may be.
-
-Turns chosen cells into comparisons: each chosen cell against partners on its item.
-
-Adds cells until every agent and item has enough of them and all hang together; the paper's d-core ≥ 3 connectivity.
+A chosen cell is compared with partners on its item. Cells are added until every agent and item has enough of them and all hang
+together: the paper's d-core ≥ 3 connectivity.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
 """What becomes of scores at the edge of [-1, 1]: the box of the derivation, and saturated scores as bounds only.
 
-The fit under |x_i − y_j| ≤ 1 for every row and column seen.
+In the box, |x_i − y_j| ≤ 1 for every row and column seen: x ∈ [q, p] and y ∈ [p − 1, q + 1] for some p and q, 2(K + J) bounds
+instead of K·J. A primal–dual active set merges what lies beyond a bound into it, solves for the rest, frees what a bound holds
+against its will, and repeats. At the upper bound (e = 1, v = p) and the lower one (e = −1, v = q) alike: e(x − v) ≤ 0 and
+e(y − v + e) ≥ 0; what is merged has e·∂x ≤ 0 and e·∂y ≥ 0, and over a bound the two sums cancel. Should the sets go round in a
+circle, the dual problem names them by non-negative least squares.
 
-That box is x ∈ [q, p] and y ∈ [p − 1, q + 1] for some p and q: 2(K + J) bounds instead of K·J. A primal–dual active set
-merges what lies beyond a bound into it, solves for the rest, frees what a bound holds against its will, and repeats. At
-the upper bound (e = 1, v = p) and the lower one (e = −1, v = q) alike: e(x − v) ≤ 0 and e(y − v + e) ≥ 0; what is merged
-has e·∂x ≤ 0 and e·∂y ≥ 0, and over a bound the two sums cancel. Should the sets go round in a circle, the dual problem
-names them by non-negative least squares.
-
-The fit in which a saturated score, ±1, pays only for a prediction short of it.
-
-min Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² + Σ_{s=−1} w(1 + μ)₊² + ridge, μ = x − y: convex, and quadratic as long as no
-prediction passes the edge. Newton's step is the plain fit without the saturated cells that are overshot; an exact
-line search along it makes the steps finite in number.
+As a bound only, a saturated score, ±1, pays for a prediction short of it: min Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² +
+Σ_{s=−1} w(1 + μ)₊² + ridge, μ = x − y. It is convex, and quadratic as long as no prediction passes the edge. Newton's step is the
+plain fit without the saturated cells that are overshot; an exact line search along it makes the steps finite in number.
 """
 
 from __future__ import annotations

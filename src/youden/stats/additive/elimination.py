@@ -1,8 +1,4 @@
-"""The normal equations of an additive fit, with the larger side eliminated.
-
-Two layouts of the cells' weights: a dense matrix and a compressed sparse one.
-
-Solves the normal equations of s ≈ x − y by eliminating the larger side.
+"""Solves the normal equations of s ≈ x − y by eliminating the larger side; cells' weights stand in a dense or a sparse matrix.
 
 With the multiplier ν of the gauge g·x + f·y = 0: (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. Eliminating y leaves
 Sx + νh = rhs and hᵀx = δ + νγ. Adding σh times the second to the first makes S definite, and σ = 1/γ also removes ν.

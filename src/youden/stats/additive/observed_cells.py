@@ -1,13 +1,10 @@
-"""Observed cells as an estimator reads them: grouped by item, and counted.
-
-Observed cells as columns, checked once and never copied.
+"""Observed cells as an estimator reads them: columns that are checked once and never copied, grouped by item, and counted.
 
 Solving is timed in tenths of milliseconds and run on hundreds of millions of cells, so checks look at extremes first: a
 minimum and a maximum see NaN, infinity and range in one pass without a temporary; only then is the bad row searched.
 
-What the normal equations ask of the cells: A y, Aᵀx, A(w ∘ Aᵀx) and A diag(w) Aᵀ, with A the cells' weights.
-
-The smaller side of the cells are the rows, the larger the columns.
+The smaller side of the cells are the rows, the larger the columns. With A their weights, the normal equations ask A y, Aᵀx,
+A(w ∘ Aᵀx) and A diag(w) Aᵀ.
 """
 
 from __future__ import annotations

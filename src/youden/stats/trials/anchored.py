@@ -1,13 +1,7 @@
-"""Agents that join a judged run, on the scale of its first agents, and whether the judge drifted.
-
-Where agents stand that were compared with anchors, agents whose abilities are known already; and how surely.
+"""Where agents stand that joined a judged run, on the scale of its first agents, the anchors; and whether the judge drifted.
 
 No anchor moves. Items and partners are taken out as far as the anchors' own trials tell them; what they do not tell is the
-linking error.
-
-Whether agents, or a judge, answer otherwise now than a scale from earlier trials says.
-
-What is compared is a mean of new residuals with what was estimated before, both with their errors.
+linking error. For drift a mean of new residuals is compared with what was estimated before, both with their errors.
 """
 
 from __future__ import annotations
