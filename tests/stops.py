@@ -72,7 +72,7 @@ class Bench:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, *(words if words[:1] == ("-c",) else ("-m", "youden", *(words or ("run", "r.yaml"))))),
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
@@ -91,9 +91,9 @@ class Bench:
         try:
             said, _ = await asyncio.wait_for(process.communicate(), within)
         except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise AssertionError(f"the process did not end within {within:g} s") from None
+            process.send_signal(signal.SIGABRT)  # it says where it stands
+            said, _ = await process.communicate()
+            raise AssertionError(f"the process did not end within {within:g} s: {said.decode()[-9000:]}") from None
         await self.server.quiet()
         assert process.returncode is not None
         return Ended(process.returncode, said.decode(errors="replace"))
