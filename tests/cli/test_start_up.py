@@ -104,6 +104,11 @@ def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
     assert loaded_by(code) & {"openai", "litellm", "pandas"} == set()
 
 
+def test_what_asks_a_judge_loads_none_of_the_libraries_that_a_fit_alone_needs() -> None:
+    heavy = ("pandas", "scipy.stats", "scipy.optimize", "openai", "litellm")
+    assert loaded_by("import youden.run.pipeline, youden.run.rounds, youden.cli.asking", of=heavy) == set()
+
+
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with a judge of its own, installed as pip would: a module and its dist-info."""

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
-from scipy.stats import kendalltau, rankdata
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids
@@ -65,6 +63,8 @@ class Metric:
 
 def rank_correlation(one: Floats, other: Floats) -> float:
     """Spearman's ρ of two float[n] without NaN; NaN where one side is all equal."""
+    from scipy.stats import rankdata
+
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return np.nan
     return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
@@ -92,6 +92,8 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [metric-constant] where one side is all equal, [level].
     Source: Fieller, Hartley and Pearson (1957), Biometrika 44.
     """
+    from scipy.stats import kendalltau
+
     _check(ability, reference, level=level)
     tau = float(kendalltau(ability, reference, variant="b").statistic)
     variance = 0.437 / max(len(ability) - 4, 1)
@@ -159,6 +161,8 @@ def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Met
     Raises: StatisticsError as `ranking_auc`, [level].
     Source: Newcombe (2006), Statistics in Medicine 25, method 5.
     """
+    from scipy.optimize import brentq
+
     z = _z(level)
     value = ranking_auc(ability, positive)
     n_pairs = int(positive.sum()) * int((~positive).sum())
@@ -199,6 +203,8 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
 
 def _auc(ability: Floats, positive: Bools) -> Floats:
     """Mann–Whitney's U over the number of pairs, for each row of float[n, K]."""
+    from scipy.stats import rankdata
+
     n_positive = int(positive.sum())
     total = rankdata(ability, axis=1)[:, positive].sum(axis=1)
     n_pairs = n_positive * (len(positive) - n_positive)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import check_level, check_trials
@@ -67,6 +66,8 @@ def _summed(agent: Positions, of_pair: Positions, n_agents: int) -> Positions:
 
 def _test(n: Positions, hits: Positions, n_all: int, hits_all: int) -> tuple[Positions, Positions, Floats, Floats]:
     """Yeses, trials, the others' rate and the tail probability of each."""
+    from scipy.stats import binom
+
     rate = (hits_all - hits + 0.5) / (n_all - n + 1)
     return hits, n, rate, np.asarray(binom.sf(hits - 1, n, rate), dtype=np.float64)
 
