@@ -42,9 +42,13 @@ _ALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_in
 _TOO_LONG = (errors.QueryCanceled, errors.LockNotAvailable, errors.IdleInTransactionSessionTimeout)
 _CONNECTING = 10
 """Seconds for a connection to be made."""
-_BOUNDS = "SELECT set_config(name, %s, false) FROM unnest(%s::text[]) AS t (name)"
-_BOUNDED = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]
-"""After a client's deadline, or while a process stands still, the server ends what it began and lets others go on."""
+_BOUNDS = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS t (name, value)"
+_BOUNDED = {
+    **dict.fromkeys(("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"), f"{DEADLINE:g}s"),
+    **{f"tcp_{name}": str(seconds) for name, seconds in _ALIVE.items() if name != "keepalives"},
+}
+"""After a client's deadline, or while a process or its network stands still, the server ends what it began and lets others go
+on."""
 _WORDS = {
     "@": "youden.",
     "EACH": "json_array_elements_text(?::json) AS each (value)",
@@ -180,7 +184,7 @@ class PostgresPlace(SqlPlace):
             made = _Bounded.connect(self._place, autocommit=True, connect_timeout=seconds, **options)
         made.silence = self._silence
         keep_secret([made.info.password])
-        made.execute(_BOUNDS.encode(), (f"{DEADLINE:g}s", _BOUNDED))
+        made.execute(_BOUNDS.encode(), ([*_BOUNDED], [*_BOUNDED.values()]))
         return made
 
     def _prepare(self, connection: Connection, *, read_only: bool) -> None:

@@ -8,9 +8,11 @@ words for them. What it says of a failure, how it begins a transaction, and how 
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, TypeVar
 
@@ -54,6 +56,10 @@ RETURNING key
 _FREE = "DELETE FROM @claims WHERE key IN (SELECT key FROM @claims WHERE {} ORDER BY key LOCK)"
 
 
+_ROWS = 500
+"""Rows a statement, so that their values stay below what a statement may have."""
+
+
 class Session:
     """One connection, in the words of its database."""
 
@@ -70,12 +76,18 @@ class Session:
         return int(self._connection.execute(self._said(text), values).rowcount)
 
     def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
-        """How many rows were changed by a statement that was run with each of `rows`."""
-        if not (rows := list(rows)):
-            return 0
-        cursor = self._connection.cursor()
-        cursor.executemany(self._said(text), rows)
-        return int(cursor.rowcount)
+        """How many rows were changed by an INSERT of `rows`, which differ in what they are found by; text: for one of them.
+
+        Each statement takes many rows. Were they sent one after the other without waiting, a server that the rest does not reach
+        would hold their locks without end: none of its limits of time ends it before it has heard the last.
+        """
+        rows, changed = list(rows), 0
+        head, values, tail = re.split(r"VALUES (\([^)]*\))", text)
+        for start in range(0, len(rows), _ROWS):
+            some = rows[start : start + _ROWS]
+            said = f"{head}VALUES {', '.join([values] * len(some))}{tail}"
+            changed += self.run(said, *chain.from_iterable(some))
+        return changed
 
     def _said(self, text: str) -> str:
         for word, own in self._words.items():
@@ -115,7 +127,8 @@ class SqlPlace:
         def write(db: Session) -> None:
             if not self._is_new(db):
                 return
-            db.many("DELETE FROM @answers WHERE key = ?", [(key,) for key, _ in answers if key in batch.again])
+            again = _json(batch.again & batch.answers.keys())
+            db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", again)
             insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
             db.many(insert, answers)
             db.run("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _json(batch.answers))
@@ -125,7 +138,7 @@ class SqlPlace:
                 db.many(_FAIL, [row for row in failures if (row[0],) not in held])
             db.run(_FREE.format("key IN (SELECT value FROM EACH)"), _json([*batch.answers, *batch.failures]))
             db.many(_PAY, payments)
-            db.many("DELETE FROM @batches WHERE id = ?", [(number,) for number in batch.settled])
+            db.run("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _json(batch.settled))
             db.many(_insert("batches"), [row for row in batch.settled.values() if row])
 
         self._do("transaction", write)
