@@ -138,6 +138,16 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
         assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
 
 
+def test_many_rows_are_few_statements(tmp_path: Path) -> None:
+    """Sent one by one and cut off in the middle, they would hold what they lock in PostgreSQL without end."""
+    with open_store(tmp_path / "s.db") as store:
+        said: list[str] = []
+        store.place._connection.set_trace_callback(said.append)
+        store.add_all({f"k{n}": answer() for n in range(1000)}, {}, payer="p")
+        assert sum("INSERT INTO answers" in one for one in said) == 2
+        assert len(store) == 1000
+
+
 def passes(clock: Clock, seconds: float, *, renewing: Claims) -> None:
     """Time in which who lives goes on renewing its claims."""
     for _ in range(4):
