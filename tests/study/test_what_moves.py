@@ -21,9 +21,8 @@ from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.practice.halves import halves_test, in_halves
 from youden.protocol.plan import make_plan
 from youden.run import what_moves
-from youden.run.over_judges import learned, spread_of
+from youden.run.over_judges import judge_spread, learned, spread_of
 from youden.run.what_moves import study_variance
-from youden.stats.judges.judge_spread import judge_spread
 from youden.stats.trials.variance_parts import VarianceParts, variance_parts
 from youden.text.tables import as_markdown
 

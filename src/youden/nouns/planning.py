@@ -16,7 +16,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from youden.nouns.pool import Bools, Codes, Ids, Json, ReadOnly
-from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, Trials
+from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
 from youden.run_keys import SplitRule
 
 ExtensionKind = Literal["agents", "items", "repeats", "calls"]
@@ -281,6 +281,12 @@ class Plan:
     def text_rows(self) -> tuple[Ids, Ids]:
         """Where each trial's texts stand in the rows of `Pool.every`: int32[N] each."""
         return self.trials.text_rows(self.n_agents)
+
+    @property
+    def teaches(self) -> Bools:
+        """Trials of either arm that abilities may be made of: those of training cells, but probes and follow-ups; bool[N]."""
+        train, (item, other) = self.split.train, self.trials.text_cells
+        return np.asarray(train[self.first, item] & train[self.second, other] & ~np.isin(self.role, (PROBE, FOLLOW_UP)))
 
     @property
     def said(self) -> dict[str, Json]:

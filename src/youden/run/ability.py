@@ -13,10 +13,10 @@ import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError
-from youden.nouns import FOLLOW_UP, INDEPENDENT, PAIRED, PROBE, Plan, Target, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Verdicts
 from youden.nouns.cells import CellIndex
 from youden.nouns.facts import ChoiceFacts
-from youden.nouns.pool import Bools, Floats, Ids, Positions
+from youden.nouns.pool import Floats, Ids, Positions
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance, PairBlock, check_level, uneven_columns
 from youden.stats.trials.choice import Choice, choice
@@ -176,7 +176,7 @@ class TrialMean:
         if len(plan) != len(result):
             raise uneven_columns(f"a plan of {len(plan)} trials and {len(result)} verdicts")
         check_level(self.level)
-        allowed = may_teach(plan)
+        allowed = plan.teaches
         paired = allowed & (plan.arm == PAIRED)
         used = paired & result.answered
         independent = allowed & (plan.arm == INDEPENDENT) & result.answered
@@ -206,12 +206,6 @@ class TrialMean:
         self.low_, self.high_ = self.ability_ - half, self.ability_ + half
         self.n_missing_ = int(paired.sum() - used.sum())
         return self
-
-
-def may_teach(plan: Plan) -> Bools:
-    """Trials of either arm that abilities may be made of: those of training cells, but probes and follow-ups; bool[N]."""
-    train, (item, other) = plan.split.train, plan.trials.text_cells
-    return np.asarray(train[plan.first, item] & train[plan.second, other] & ~np.isin(plan.role, (PROBE, FOLLOW_UP)))
 
 
 def none_answered(n_paired: int) -> StatisticsError:

@@ -16,8 +16,7 @@ from youden.errors import YoudenError
 from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.results import MovingPart, Part, WhatMoves
 from youden.run.ability import TrialMean
-from youden.run.over_judges import learned, spread_of, spread_of_votes
-from youden.stats.judges.judge_spread import JudgeSpread
+from youden.run.over_judges import JudgeSpread, learned, spread_of, spread_of_votes
 from youden.stats.trials.variance_parts import VarianceParts, variance_parts
 from youden.text.tables import Table, two_sided
 

@@ -14,7 +14,6 @@ from scipy.special import stdtrit
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Ids, Positions
 from youden.nouns.results import Part
-from youden.stats.base.clusters import check_trials
 from youden.streams import own_stream
 
 MOST_NUMBERS = 3 * 10**8
@@ -67,10 +66,9 @@ def variance_parts(
     make most of the error (Satterthwaite 1946, Biometrics Bulletin 2: by the kurtosis of what leaving one out does).
 
     first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], means of trials, NaN without one; repeats: int[T].
-    Raises: StatisticsError [trial-columns], [trial-answer], [variance-few] under 3 agents or 5 items with two comparisons.
+    Raises: StatisticsError [variance-few] under 3 agents or 5 items with two comparisons.
     Source: Rao (1972), J. American Statistical Association 67 (MINQUE with identity weights), within items.
     """
-    check_trials(first, second, item, answer=answer)
     known = ~np.isnan(ability)
     K, times = int(known.sum()), np.bincount(item, minlength=n_items)
     if K < 3 or (times > 1).sum() < 5:
