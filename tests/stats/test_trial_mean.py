@@ -14,11 +14,13 @@ from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from pools import answer_with, make_pool
+from youden.engines import trial_blocks
 from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Trials
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol.plan import make_plan
 from youden.run.ability import TrialMean
+from youden.run.ranking import abilities_of
 from youden.stats.base.clusters import UNSEEN, PairBlock, unseen_square
 from youden.stats.trials.trial_errors import TrialMeans, trial_means
 
@@ -202,6 +204,15 @@ def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() ->
     assert (model.fpr_, model.n_independent_) == (0, 0)
     assert model.method_.endswith("; FPR taken as 0: no independent trial answered")
     np.testing.assert_array_equal(model.ability_, 1)
+
+
+def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_blocks, "CELLS_AT_ONCE", 60)
+    plan = plan_of(cyclic(6, 40, 150, np.random.default_rng(7)), np.ones((6, 40), dtype=bool), independent=[])
+    result = answer_with(plan, np.random.default_rng(8).random(len(plan)))
+    ranked, model = abilities_of(result), TrialMean().fit(plan, result)
+    np.testing.assert_array_equal(model.ability_, ranked.ability)
+    np.testing.assert_array_equal(model.covariance_.covariance, ranked.covariance.covariance)
 
 
 def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:

@@ -18,7 +18,7 @@ from youden.nouns.cells import CellIndex
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Floats, Ids, Positions
 from youden.stats.additive.trial_fit import TrialFit
-from youden.stats.base.clusters import CentredCovariance, PairBlock, check_level, uneven_columns
+from youden.stats.base.clusters import CentredCovariance, check_level, uneven_columns
 from youden.stats.trials.choice import Choice, choice
 from youden.stats.trials.comparisons import Differences, agent_components, differences, places_at_once
 from youden.stats.trials.false_positives import OwnRates, own_rates
@@ -179,26 +179,15 @@ class TrialMean:
         allowed = plan.teaches
         paired = allowed & (plan.arm == PAIRED)
         used = paired & result.answered
-        independent = allowed & (plan.arm == INDEPENDENT) & result.answered
         if not used.any():
             raise none_answered(int(paired.sum()))
-        first, second, answer = plan.first[used], plan.second[used], result.answer[used]
-        slot, these = plan.slot[used], self.target == "these-items"
-        block = PairBlock.of(plan.item[used], first, second, answer, n_items=plan.n_items, slot=slot if these else None)
-        found = trial_means(lambda: [block], n_agents=plan.n_agents, n_items=plan.n_items, target=self.target)
-        if (slot < 0).any():
-            found = found._replace(
-                covariance=nothing_known(plan.n_agents), method="none: there are trials without a slot"
-            )
-        self.n_independent_ = int(independent.sum())
-        own = own_rates(
-            plan.first[independent], plan.second[independent], result.answer[independent], n_agents=plan.n_agents
-        )
-        component = agent_components(
-            np.append(first, second), np.tile(plan.item[used], 2), n_agents=plan.n_agents, n_items=plan.n_items
-        )
-        no_rate = not self.n_independent_
-        made = abilities_of_means(found, own, self.target, component=component, no_rate=no_rate, with_items=True)
+        apart = allowed & (plan.arm == INDEPENDENT) & result.answered
+        self.n_independent_ = int(apart.sum())
+        own = own_rates(plan.first[apart], plan.second[apart], result.answer[apart], n_agents=plan.n_agents)
+        made = means_of(TrialsByItem.of(result), own, self.target, no_rate=not self.n_independent_, with_items=True)
+        if (plan.slot[used] < 0).any():
+            unknown = nothing_known(plan.n_agents)
+            made = made._replace(covariance=unknown, method="none: there are trials without a slot")
         self.ability_, self.covariance_, self.n_trials_ = made.ability, made.covariance, made.n_trials
         half = self.covariance_.half_width(self.level)
         self.error_, self.by_item_ = self.covariance_.error, made.by_item
@@ -217,11 +206,18 @@ def none_answered(n_paired: int) -> StatisticsError:
     )
 
 
-def abilities_of_means(
-    found: TrialMeans, own: OwnRates, target: Target, *, component: Ids, no_rate: bool, with_items: bool = False
+def means_of(
+    trials: TrialsByItem, own: OwnRates, target: Target, *, no_rate: bool, with_items: bool = False
 ) -> Abilities:
-    """Means less each agent's rate of false positives. no_rate: whether no independent trial was answered; with_items: whether
-    `by_item` is made, for items like these."""
+    """Mean answers of trials that may be learned from, less each agent's rate of false positives. no_rate: whether no independent
+    trial was answered; with_items: whether `by_item` is made, for items like these."""
+    these = target == "these-items"
+    found = trial_means(
+        lambda: (block.pairs(slots=these) for block in trials.answers()),
+        n_agents=trials.plan.n_agents,
+        n_items=trials.plan.n_items,
+        target=target,
+    )
     return Abilities(
         found.ability - own.rate,
         CentredCovariance(found.covariance.covariance + own.covariance, found.covariance.freedom),
@@ -230,8 +226,8 @@ def abilities_of_means(
         TRIALS,
         found.method + ("; FPR taken as 0: no independent trial answered" if no_rate else ""),
         target,
-        component,
-        ByItem.of(found) if with_items and target != "these-items" else None,
+        components_of(trials),
+        ByItem.of(found) if with_items and not these else None,
     )
 
 
@@ -242,7 +238,7 @@ MOST_LOST = 0.05
 def of_slots(trials: TrialsByItem, aim: Aim) -> Abilities | None:
     """By means of trials in slots; None where one has no slot, or too many lack an answer. Where every cell may teach, such means
     are fair: see `balanced`."""
-    plan, these, n_paired = trials.plan, aim.target == "these-items", 0
+    plan, n_paired = trials.plan, 0
     asked, answered = np.zeros((2, plan.n_agents), dtype=np.int64)
     for block in trials.asked():
         if (block.slot < 0).any():
@@ -255,15 +251,8 @@ def of_slots(trials: TrialsByItem, aim: Aim) -> Abilities | None:
         return None
     if not answered.any():
         raise none_answered(n_paired)
-    means = trial_means(
-        lambda: (block.pairs(slots=these) for block in trials.answers()),
-        n_agents=plan.n_agents,
-        n_items=plan.n_items,
-        target=aim.target,
-    )
-    own, no_rate = trials.apart.own_rates, not trials.apart.n_trials
-    component = components_of(trials)
-    return abilities_of_means(means, own, aim.target, component=component, no_rate=no_rate, with_items=aim.with_items)
+    no_rate = not trials.apart.n_trials
+    return means_of(trials, trials.apart.own_rates, aim.target, no_rate=no_rate, with_items=aim.with_items)
 
 
 def components_of(trials: TrialsByItem) -> Ids:
