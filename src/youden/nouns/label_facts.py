@@ -111,9 +111,10 @@ class QualityRow:
 
 @dataclass(frozen=True)
 class QualityLine:
-    """How well ability predicts quality. slope, low, high: logits for one SD of ability; no_slope: the probability that ability
-    says nothing; explained: its share of the variance of logit quality; labels_alone: labels that would have told as much;
-    intercept: logit quality, on labels of 0 to 1, at the mean ability."""
+    """How well ability predicts quality. slope, low, high: b in logits for one SD of ability, its median and interval; no_slope:
+    the probability that b = 0, and ability says nothing; explained: b's share of the variance of logit quality among agents on
+    the line; labels_alone: labels that would have told as much; intercept: logit quality, on labels of 0 to 1, at the mean
+    ability."""
 
     slope: float
     low: float

@@ -14,7 +14,7 @@ from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import QualityFacts, QualityLine, QualityRow
+from youden.nouns import QualityFacts, QualityRow
 from youden.nouns.pool import Floats, Positions, or_none
 from youden.practice.gate_answers import GateAnswers, QualityDifference
 from youden.practice.labels import first, open_labels
@@ -205,7 +205,6 @@ def estimate_quality(
     found = quality_of_run(folder, answers)
     ids = [row.agent for row in folder.read_ranking()]
     rows = quality_rows(ids, answers, found)
-    line = found.line
     ends = answers.scale[1] - answers.scale[0]
     facts = QualityFacts(
         version=VERSION,
@@ -217,17 +216,7 @@ def estimate_quality(
         n_labels=len(answers.value),
         best=rows[0].agent,
         within=ends * found.within(ids.index(rows[0].agent)),
-        line=None
-        if line is None
-        else QualityLine(
-            line.slope,
-            line.low,
-            line.high,
-            line.no_slope,
-            line.explained,
-            round(line.labels_alone * len(answers.value)),
-            line.intercept,
-        ),
+        line=found.line,
         items=found.items,
         words=(),
         agents=tuple(rows),

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import t as student
 
 from youden.engines.trial_blocks import ItemBlock, TrialsByItem
 from youden.nouns import AgentMove, ExtensionFacts
-from youden.nouns.pool import Bools, Floats, or_none
+from youden.nouns.pool import Bools, or_none
 from youden.protocol.blocks import extensions_of
 from youden.run.ability import Abilities, Aim
 from youden.run.extended import added_answers, answers_of_anchors, at_step, place_added, scale_from
 from youden.run.ranking import anchors_of, trial_abilities
-from youden.stats.trials.anchored import drift_beside, drift_in_slots, stretch_of
-from youden.stats.trials.comparisons import holm, tied_places
+from youden.stats.trials.anchored import Drift, drift_beside, drift_in_slots, stretch_of
+from youden.stats.trials.comparisons import tied_places
 
 
 def extension_facts(trials: TrialsByItem, after: Abilities, *, answered_anew: bool) -> ExtensionFacts | None:
@@ -54,41 +50,8 @@ def extension_facts(trials: TrialsByItem, after: Abilities, *, answered_anew: bo
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Drift:
-    """change, variance: float[K] of each earlier agent's ability; level: of all answers."""
-
-    change: Floats
-    variance: Floats
-    level: float
-    level_variance: float
-    level_slots: int
-
-    @property
-    def p(self) -> Floats:
-        """Two-sided, Holm's correction: float[K], NaN where nothing tells."""
-        p = _two_sided(self.change, self.variance)
-        known = ~np.isnan(p)
-        p[known] = holm(p[known])
-        return p
-
-    @property
-    def level_p(self) -> float:
-        """Student's t, as slots are few."""
-        if not self.level_variance > 0:
-            return float("nan")
-        return float(2 * student.sf(abs(self.level) / np.sqrt(self.level_variance), max(self.level_slots - 1, 1)))
-
-
-def _two_sided(change: Floats, variance: Floats) -> Floats:
-    """p-values of no change, NaN where there is no variance to compare it with."""
-    p: Floats = np.full(len(change), np.nan)
-    known = variance > 0
-    p[known] = 2 * ndtr(-np.abs(change[known]) / np.sqrt(variance[known]))
-    return p
-
-
-def _drift(trials: TrialsByItem, earlier: TrialsByItem) -> _Drift:
+def _drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
+    """Of each earlier agent's ability, and of all answers."""
     extensions = extensions_of(trials.plan)
     n_steps = len(extensions.steps)
 
@@ -102,7 +65,7 @@ def _drift(trials: TrialsByItem, earlier: TrialsByItem) -> _Drift:
     drift, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)
     level, level_variance, level_slots = np.nan, np.nan, 0
     if extensions.steps[-1].kind == "repeats":  # other responses are no drift
-        return _Drift(drift, variance, level, level_variance, level_slots)
+        return Drift(drift, variance, level, level_variance, level_slots)
     # new answers are held against old ones on the same items
     anchors = anchors_of(earlier, target="these-items")
     scale = scale_from(trials, anchors, rows=old)
@@ -121,4 +84,4 @@ def _drift(trials: TrialsByItem, earlier: TrialsByItem) -> _Drift:
     drift[placed] = now.effect[placed] - effect[placed]
     variance[placed] = now.variance[placed] + known[placed]
     stretch = stretch_of(n_old)
-    return _Drift(stretch * drift, stretch**2 * variance, level, level_variance, level_slots)
+    return Drift(stretch * drift, stretch**2 * variance, level, level_variance, level_slots)

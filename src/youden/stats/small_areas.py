@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import expit, log_expit, ndtri
 
 from youden.errors import StatisticsError
+from youden.nouns import QualityLine
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.stats.base.clusters import check_level
 from youden.stats.base.proportions import proportion
@@ -46,21 +47,6 @@ _ITEM_PAIRS, _BY_CHANCE = 10.0, 1.65
 """Pairs of labels on one item from which on their likeness is believed by half; errors of it that are put down to chance."""
 
 
-@dataclass(frozen=True)
-class AbilityLine:
-    """How well ability predicts quality. slope, low, high: b in logits for one SD of ability, its median and interval; no_slope:
-    the probability that b = 0; explained: b's share of the variance of logit quality among agents on the line. labels_alone: how
-    many times as many labels would have told as much without ability. intercept: a, logit quality at the mean ability."""
-
-    slope: float
-    low: float
-    high: float
-    no_slope: float
-    explained: float
-    labels_alone: float
-    intercept: float
-
-
 @dataclass(frozen=True, eq=False)
 class SmallAreas:
     """Quality of K agents, in [0, 1].
@@ -77,7 +63,7 @@ class SmallAreas:
     share: Floats
     off: Floats
     expected: Floats
-    line: AbilityLine | None
+    line: QualityLine | None
     items: float
     density: Floats
     at: Floats
@@ -374,7 +360,7 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
         float((grid.weight.sum(axis=(1, 2)) * grid.b**2 / (grid.b**2 + _TAUS[:, None] ** 2)).sum()) for grid in grids
     )
     intercept = sum(float(grid.weight.sum(axis=(0, 1, 3)) @ grid.a) for grid in grids)
-    labels_alone = float(alone.sum() / variance[seen].sum())
+    labels_alone = round(float(alone.sum() / variance[seen].sum()) * float(n.sum()))
     return SmallAreas(
         quality=quality,
         low=low,
@@ -382,7 +368,7 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
         share=counts / (counts + _worth(before, q)),
         off=off,
         expected=(core @ q) / core.sum(axis=1),
-        line=AbilityLine(*slope, float(grids[0].weight.sum()), explained, labels_alone, intercept),
+        line=QualityLine(*slope, float(grids[0].weight.sum()), explained, labels_alone, intercept),
         items=0.0,
         density=density,
         at=q,

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from scipy.special import ndtr, stdtr
 
 from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.base.clusters import Blocks, by_level, check_trials
+from youden.stats.trials.comparisons import holm
 
 _PRIOR_SLOTS = 6
 
@@ -263,8 +265,9 @@ def placed_by_item(
 
 @dataclass(frozen=True, eq=False)
 class Drift(ReadOnly):
-    """change: float[K0], of each anchor's effect, new answers less what the scale says; variance: float[K0]; NaN where no new
-    trial tells. level, level_variance: of all answers together, from level_slots slots; NaN where fewer than 2 tell.
+    """change: float[K0], of each anchor's effect, new answers less what the scale says, or float[K] of each agent's ability;
+    variance: as long; NaN where no new trial tells. level, level_variance: of all answers together, from level_slots slots; NaN
+    where fewer than 2 tell.
     """
 
     change: Floats
@@ -272,6 +275,21 @@ class Drift(ReadOnly):
     level: float
     level_variance: float
     level_slots: int
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided, of no change, Holm's correction: float[K], NaN where nothing tells."""
+        p: Floats = np.full(len(self.change), np.nan)
+        known = (self.variance > 0) & ~np.isnan(self.change)
+        p[known] = holm(2 * ndtr(-np.abs(self.change[known]) / np.sqrt(self.variance[known])))
+        return p
+
+    @property
+    def level_p(self) -> float:
+        """Student's t, as slots are few."""
+        if not self.level_variance > 0:
+            return float("nan")
+        return float(2 * stdtr(max(self.level_slots - 1, 1), -abs(self.level) / np.sqrt(self.level_variance)))
 
 
 def drift_in_slots(blocks: Blocks, *, scale: Scale) -> Drift | None:
