@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -13,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError
-from youden.resources import POOLS, judge_beside, located, relative, resolved
+from youden.resources import find, roots
 from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
 from youden.text.printable import is_device, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from youden.nouns import ExtensionKind, Json, PartnerRules
 
 
-def read_keys(path: Path) -> dict[str, object]:
+def _read_keys(path: Path) -> dict[str, object]:
     """What the YAML at `path` says. Raises: ConfigError [run-config-file], [run-config-yaml]."""
     try:
         data = read_yaml(path)
@@ -45,6 +46,9 @@ def _way_on(path: Path) -> str:
 
 
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
+
+_POOLS = ("agents", "items", "repeats")
+"""What in an extension names a pool."""
 
 _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width`, `top` and `within` can stand."""
@@ -85,7 +89,7 @@ class ExtensionStep(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        n_pools = sum(getattr(self, name) is not None for name in POOLS)
+        n_pools = sum(getattr(self, name) is not None for name in _POOLS)
         if n_pools > 1:
             raise ValueError("agents, items and repeats join one after the other; make an extension of each")
         if n_pools == 0 and self.calls is None:
@@ -318,10 +322,17 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 
     Raises: ConfigError naming file, key, what arrived and what is allowed.
     """
-    place = located(Path(path))
-    data = {"name": place.stem, **read_keys(place)}
-    said = {key: resolved(key, value, place.parent) for key, value in data.items()} | dict(changes or {})
-    if isinstance(judge := said.get("judge"), str) and (beside := judge_beside(judge, place.parent)):
+    place = Path(path)
+    if not place.exists() and place.parts[:1] == ("configs",):
+        place = find("configs", Path(*place.parts[1:]).as_posix())
+    return config_at(place, changes or {})
+
+
+def config_at(place: Path, changes: Mapping[str, Json]) -> RunConfig:
+    """As `load_run_config`, of the file at `place`, wherever that is."""
+    data = {"name": place.stem, **_read_keys(place)}
+    said = {key: _resolved(key, value, place.parent) for key, value in data.items()} | dict(changes)
+    if isinstance(judge := said.get("judge"), str) and (beside := _judge_beside(judge, place.parent)):
         said["judge"] = str(beside)
     try:
         config = RunConfig.model_validate(said)
@@ -349,11 +360,11 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
     for step in data["extensions"]:
-        step |= {key: relative("pool", step[key], folder) for key in step.keys() & POOLS}
+        step |= {key: _relative("pool", step[key], folder) for key in step.keys() & _POOLS}
         if not step["focus"]:
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
-        data[key] = relative(key, data[key], folder)
+        data[key] = _relative(key, data[key], folder)
     for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
         if not data[key]:
             del data[key]
@@ -363,3 +374,48 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         data["store"] = shown(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
+
+
+def _relative(key: str, value: object, folder: Path) -> object:
+    """A key's value as it is written into `folder`: a path from there, anything else as it is."""
+    return Path(os.path.relpath(str(value), folder)).as_posix() if _own_path(key, value, Path()) else value
+
+
+def _resolved(key: str, value: object, folder: Path) -> object:
+    """A key's value as it stands in a file in `folder`, its paths from where the program runs."""
+    if key == "extensions" and isinstance(value, list):
+        return [
+            {name: _resolved("pool" if name in _POOLS else "", said, folder) for name, said in step.items()}
+            if isinstance(step, dict)
+            else step
+            for step in value
+        ]
+    if key == "judge" and isinstance(value, dict):
+        prompt = value.get("prompt")
+        if isinstance(prompt, str) and prompt.endswith(".md"):
+            return value | {"prompt": os.path.normpath(folder / prompt)}
+    return os.path.normpath(folder / str(value)) if _own_path(key, value, folder) else value
+
+
+def _own_path(key: str, value: object, folder: Path) -> bool:
+    """Whether it is a path, and not of a pool or a judge's file that comes with the project."""
+    if not isinstance(value, str) or not value:
+        return False
+    kind = {"pool": "datasets", "judge": "configs"}.get(key)
+    if Path(value).parts[:1] == (kind,) and not (folder / value).exists():
+        return False
+    if key == "judge":
+        return value.endswith((".yaml", ".yml"))
+    return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
+
+
+def _judge_beside(name: str, folder: Path) -> Path | None:
+    """The file of a judge called `name` near a config in `folder`; the project's own are found by their name alone."""
+    if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
+        return None
+    ours = [root.resolve() for root in roots("configs", own=False)]
+    for place in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
+        file = place / f"{name}.yaml"
+        if file.is_file() and file.resolve().parent.parent not in ours:
+            return Path(os.path.normpath(file))
+    return None

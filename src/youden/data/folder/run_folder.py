@@ -18,7 +18,7 @@ from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import MANIFEST, ParquetTable
 from youden.data.folder.parquet_tables import remove as remove_parts
-from youden.data.folder.run_config import FitTerms, RunConfig, dump_run_config, load_run_config
+from youden.data.folder.run_config import FitTerms, RunConfig, config_at, dump_run_config
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsSaid
@@ -109,7 +109,7 @@ class RunFolder:
 
     def read_config(self) -> RunConfig:
         read_bytes(self.file("config.yaml"))
-        return load_run_config(self.file("config.yaml"))
+        return config_at(self.file("config.yaml"), {})
 
     def write_pool(self, pool: PoolSummary) -> None:
         self._write_json("pool.json", PoolFile.of(pool))
