@@ -38,10 +38,9 @@ from best_runs import (
 )
 from recorded import DOMAINS, SHARED, answers_of
 from uncertainty import domain_draw, found_of, plan_of, shape_draw
-from youden.stats.base.clusters import CentredCovariance
+from youden.stats import CentredCovariance, differences
 from youden.stats.forecast import TRIALS
 from youden.stats.trials.choice import choice
-from youden.stats.trials.comparisons import differences
 
 SMALL = ((6, 40), (8, 40), (12, 32))
 KNOWN = 1e6

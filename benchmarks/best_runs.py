@@ -12,15 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from recorded import dense_abilities
+from youden import make_plan
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
 from youden.run.ability import LEVEL, Abilities, choice_among
 from youden.run.ranking import standing_of
 from youden.run.rounds import run_rounds
-from youden.stats.base.metrics import spearman
+from youden.stats import differences, spearman
 from youden.stats.trials.choice import Choice, upper_ends
-from youden.stats.trials.comparisons import differences
 
 Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
 GOALS, LOOKS = (0.02, 0.05), 20

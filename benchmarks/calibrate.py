@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents, import_results
-from youden.data.pools.pool_reader import read_pool
 from youden.judging.backends.lexical import Lexical
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
@@ -30,7 +30,6 @@ from youden.nouns import PAIRED, Completion, Pool, Request, Verdicts
 from youden.nouns.pool import Bools, Floats
 from youden.practice.judge_verdict import Measures, decide, measure
 from youden.practice.known_truth import KnownTruth, draw_known_truth
-from youden.protocol.plan import make_plan
 
 HERE = Path(__file__).parents[1]
 SHARED = HERE.parent / "shared" / "peer-prediction"

@@ -18,12 +18,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import SHARED, rates_of
+from youden import ClippedLinear, TrialMean, make_plan, tally, train_scores
 from youden.nouns import PAIRED, Agent, Item, Pool, Rates, Verdicts
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally, train_scores
-from youden.run.ability import TrialMean
-from youden.stats.additive.clipped_linear import ClippedLinear
 
 PERCENTS = (1.0, 2.0, 5.0)
 OWN_PERCENTS = (2.0, 20.0, 40.0)

@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from youden import rank, tally, train_scores
 from youden.judging.asking.loop import at_risk
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Verdicts
-from youden.protocol.scores import tally, train_scores
-from youden.run.ranking import rank
 
 CONCURRENCY = 64
 TESTS = Path(__file__).parents[1] / "tests"

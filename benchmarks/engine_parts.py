@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from youden import make_plan
 from youden.errors import BudgetError
 from youden.judging.asking.terms import Asking
 from youden.judging.call.pace import Pace, request_limiter
@@ -30,7 +31,6 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts
-from youden.protocol.plan import make_plan
 
 Measured = dict[str, Any]
 ENVIRONMENT = {"OPENAI_API_KEY": "k"}

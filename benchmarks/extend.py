@@ -19,10 +19,10 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import SHARED, answers_of
+from youden import make_plan
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.protocol.extending import add_agents
-from youden.protocol.plan import make_plan
 from youden.run.ability import Abilities
 from youden.run.ranking import abilities_of
 from youden.stats.trials.anchored import stretch_of

@@ -23,12 +23,12 @@ from pathlib import Path
 import numpy as np
 
 from recorded import SHARED, world_of
+from youden import make_plan
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.gate import MARGIN, Gated, GateLook, gated
 from youden.practice.gate_answers import outlooks
 from youden.protocol.extending import add_calls
-from youden.protocol.plan import make_plan
 
 DIFFERENCES = (0.0, -0.02, -0.05, -0.1, 0.05)
 PERCENT = 1.0

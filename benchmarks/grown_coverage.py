@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from youden import make_plan, tally
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Target, Verdicts
 from youden.nouns.pool import Floats
 from youden.protocol.extending import add_agents
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
 from youden.run.ability import Abilities
 from youden.run.fits import fit_rates
 from youden.run.ranking import abilities_of

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from youden import make_plan
 from youden.data.importers.peer_prediction import import_agents
 from youden.judging.backends.lexical import Lexical
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.protocol.plan import make_plan
 from youden.text.words import mean_lengths, words
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"

@@ -20,9 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from youden import make_plan, tally, train_scores
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally, train_scores
 from youden.run.rounds import run_rounds
 
 CASES = {

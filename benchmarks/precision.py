@@ -30,12 +30,12 @@ from precision_runs import SD, found_in, found_of, judged, real_models, recall, 
 from precision_told import told
 from precision_widths import SMOKE_RUNS, top, width
 from recorded import SHARED, dense_abilities, world_of
+from youden import make_plan, tally
 from youden.judging.backends.lexical import Lexical
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.plan import Size, default_calls, make_plan
-from youden.protocol.scores import tally
+from youden.protocol.plan import Size, default_calls
 from youden.run.ranking import abilities_of
-from youden.stats.base.metrics import spearman
+from youden.stats import spearman
 from youden.stats.forecast import TRIALS, parts_of
 from youden.study.replaying import make_world, replay
 

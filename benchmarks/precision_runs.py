@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from recorded import DOMAINS, answers_of
+from youden import make_plan, read_pool
 from youden.data.importers.leaderboards import read_alpaca_eval
-from youden.data.pools.pool_reader import read_pool
 from youden.judging.backends.lexical import Lexical
 from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.nouns.judging import AnswerKind
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.stats import CentredCovariance
+from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.forecast import OwnVariances
 from youden.stats.trials.trial_errors import ItemContributions, item_contributions
 

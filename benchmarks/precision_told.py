@@ -8,11 +8,11 @@ import numpy as np
 
 from precision_runs import Judged, answered, blank, judged, recall, row, se
 from recorded import dense_abilities
+from youden import make_plan
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
 from youden.run.precision import Expected, expected_of, run_parts
 from youden.run.ranking import standing_of
-from youden.stats.base.metrics import spearman
+from youden.stats import spearman
 from youden.stats.forecast import Range
 
 FEW = 150

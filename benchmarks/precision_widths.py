@@ -11,9 +11,9 @@ import numpy as np
 
 from precision_runs import answered, blank, found_of, recall, row, se, simulated
 from recorded import answers_of, dense_abilities, world_of
+from youden import make_plan
 from youden.nouns.pool import Floats
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.plan import make_plan
 from youden.run.ranking import abilities_of, standing_of
 from youden.run.rounds import run_rounds
 from youden.stats.forecast import at_share, slots_for

@@ -29,10 +29,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import DOMAINS, SHARED, world_of
+from youden import make_plan, tally
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
 from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
 from youden.study.judge_shifts import judge_shifts

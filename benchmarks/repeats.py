@@ -20,12 +20,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from recorded import DOMAINS, answers_of, dense_abilities
-from youden import TrialMean
+from youden import TrialMean, make_plan
 from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.halves import halves_test
-from youden.protocol.plan import make_plan
 from youden.run.ability import Aim
 from youden.run.over_judges import as_asked, learned, spread_of
 from youden.run.ranking import trial_abilities

@@ -26,7 +26,8 @@ from youden.nouns.pool import Floats, Ids, Positions
 from youden.run.ability import TRIALS, Abilities
 from youden.run.pipeline import fit_run, summarise
 from youden.run.standings import EACH, AllAnswers, most_suspected, moved_abilities
-from youden.stats.base.clusters import PairBlock, covariance_over_clusters
+from youden.stats import PairBlock
+from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.partners import (
     Linked,
     PairTotals,

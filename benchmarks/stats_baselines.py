@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
+from youden import ClippedLinear
 from youden.nouns import SplitRule
 from youden.nouns.pool import Bools, Floats
 from youden.protocol.plan import draw_split
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.baselines import BASELINES
+from youden.stats import BASELINES
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 C = 1.6

@@ -15,7 +15,7 @@ from time import process_time
 import numpy as np
 
 from youden.nouns.pool import Floats
-from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+from youden.stats import curl_ecdf, curl_quantiles
 
 K, J = 30, 200
 REPEATS = 5

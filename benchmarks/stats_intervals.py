@@ -13,11 +13,9 @@ from time import process_time
 
 import numpy as np
 
+from youden import ClippedLinear
 from youden.nouns.pool import Bools, Floats
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.observed_cells import cells_of
-from youden.stats.additive.solver import solve_cells
-from youden.stats.curl.additivity import residual_map
+from youden.stats import cells_of, residual_map, solve_cells
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 DATA = "pubmed_200_config_results"

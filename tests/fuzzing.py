@@ -16,8 +16,9 @@ from judged import ask, dense_plan, judge_config
 from pools import make_pool
 from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
+from youden import Batching
 from youden.errors import YoudenError
-from youden.judging.asking.terms import Asking, Batching
+from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import BACKENDS
 from youden.nouns import PAIRED, Verdicts
 

@@ -9,12 +9,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from pools import answer_with, make_pool
+from youden import make_plan, tally
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import PAIRED, Agent, PartnerRules, Pool, Verdicts
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
 from youden.run.fitting import Analysis
 from youden.run.pipeline import fit_run, summarise
 from youden.study.replaying import World, make_world

@@ -14,10 +14,11 @@ from commands import Youden, write_config
 from hub_server import COMMIT, TOKEN, hub
 from importing import TOOLS, tool
 from pools import make_pool
+from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.export_files import Terms
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 
 pytestmark = pytest.mark.slow
 

@@ -16,6 +16,7 @@ from test_schemas import content
 
 from commands import Youden, write_config
 from pools import make_pool
+from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.every_eval_ever import _scoring
 from youden.data.exporters.export_files import Terms
@@ -24,7 +25,7 @@ from youden.data.exporters.plain_tables import pool_table, write_tables
 from youden.data.folder import trial_tables
 from youden.data.folder.run_config import ExtensionStep, RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Agent, Item, Json, Pool

@@ -15,13 +15,12 @@ import pytest
 
 from commands import Youden
 from importing import TOOLS, cells, load, tool, write
+from youden import make_plan, read_pool
 from youden.data.importers import IMPORTERS
 from youden.data.importers.pool_joiner import write_imported
-from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, YoudenError
 from youden.nouns import Agent, Pool
 from youden.pools.first_config import bring
-from youden.protocol.plan import make_plan
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,9 @@ import pytest
 
 from commands import Youden
 from importing import cells, load, write
+from youden import read_pool
 from youden.data.importers.pool_joiner import ImportedPool
-from youden.data.pools.pool_reader import read_pool, responses_of
+from youden.data.pools.pool_reader import responses_of
 from youden.errors import ImportFormatError
 from youden.pools.first_config import bring
 

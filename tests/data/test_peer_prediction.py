@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from youden import read_pool
 from youden.data.importers.peer_prediction import DIFFERENCE_ONLY, import_agents, import_results, paper_groups
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import ImportFormatError
 
 MATRIX = [[0, 1, 0.25], [-0.75, 0, 0], [0.1, 0.7, 0]]

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from run_folders import contents
+from youden import read_pool
 from youden.data.folder.csv_tables import write_scores
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.data.pools.spool import LONG_TEXT
 from youden.errors import PoolError
 from youden.nouns import Agent, Item, Pool, Scores

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import Youden, write_config
+from youden import read_pool
 from youden.data.pools import spool
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import PoolError
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import in_file

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import Youden
-from youden.data.pools.pool_reader import read_pool
+from youden import read_pool
 from youden.nouns import Json
 
 QUESTIONS = [f"What is rule {n} of the house?" for n in range(6)]

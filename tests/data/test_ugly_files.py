@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden
+from youden import read_pool
 from youden.data.folder.run_config import load_run_config
 from youden.data.importers import IMPORTERS
-from youden.data.pools.pool_reader import read_pool
 from youden.nouns import Pool
 
 AGENTS = ("v1 plain", "v2 steps", "v3 terse", "v4 expert", "v5 polite", "v6 quotes")

@@ -15,7 +15,8 @@ import pytest
 
 from commands import Youden, write_config
 from pools import make_pool
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden import read_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, InputError
 from youden.unpacking import VARIABLE, open_parquet, unpacked
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from pools import make_pool
+from youden import make_plan
 from youden.judging.backend_records import JUDGES, backend_of
 from youden.judging.backends.lexical import Lexical
 from youden.judging.call.connection import Connection
 from youden.practice.attacks import ATTACKS, plant
 from youden.protocol.designs import DESIGNS
-from youden.protocol.plan import make_plan
 from youden.streams import own_stream
 
 BUILT_FROM_A_PLAN = {"lexical": Lexical}

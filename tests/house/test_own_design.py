@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from pools import make_pool
-from youden import registry
+from youden import make_plan, registry
 from youden.nouns import PAIRED, Drawn, Plan, Pool, Rounds, Trials
 from youden.nouns.pool import Bools
 from youden.protocol.designs.cyclic import numbered
 from youden.protocol.extending import add_calls
-from youden.protocol.plan import make_plan
 
 
 class Neighbours:

@@ -24,8 +24,9 @@ from pools import make_pool
 from postgres import place_of
 from scripted import Clock
 from wire_server import Reply, same_item, well_behaved
+from youden import Batching, judge_async
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
-from youden.judging.asking.terms import Asking, Batching, Limits
+from youden.judging.asking.terms import Asking, Limits
 from youden.judging.backend_records import BACKENDS
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy
@@ -36,7 +37,6 @@ from youden.judging.outside.lines import Line, parts, results
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import LEASE, Claims, Jobs, all_jobs
 from youden.nouns import Completion, Plan, Verdicts
-from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)

@@ -19,8 +19,9 @@ from pools import make_pool
 from scripted import Counted
 from stops import until
 from wire_server import Reply, WireServer, well_behaved
+from youden import Batching
 from youden.errors import ShortRunError
-from youden.judging.asking.terms import Asking, Batching
+from youden.judging.asking.terms import Asking
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.store.answers import open_store

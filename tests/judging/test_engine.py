@@ -18,6 +18,7 @@ from judged import ENVIRONMENT, KEY, NOWHERE, dense_plan, judge_config, missing,
 from pools import make_pool
 from scripted import Counted, Scripted
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
+from youden import judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
 from youden.judging.asking.calling import worst_price
 from youden.judging.asking.terms import Asking
@@ -27,7 +28,6 @@ from youden.judging.config.judge_files import price
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import PAIRED, Completion, Plan, Request, Verdicts
-from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)

@@ -19,8 +19,9 @@ import judged
 from batch_server import HICCUPS, QUIRKS, BatchServer
 from judged import dense_plan
 from pools import make_pool
+from youden import Batching
 from youden.errors import JudgeError, ShortRunError
-from youden.judging.asking.terms import Asking, Batching, Books, Limits
+from youden.judging.asking.terms import Asking, Books, Limits
 from youden.judging.outside import http_batches
 from youden.judging.store.answers import Store
 from youden.judging.store.claims import all_jobs

@@ -15,9 +15,10 @@ from commands import Youden, wire_judge, write_config
 from judged import KEY, ask, dense_plan
 from pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
+from youden import Batching
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, ShortRunError, YoudenError
-from youden.judging.asking.terms import Asking, Batching
+from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import PROVIDERS, backend_of, judge_of_model
 from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config

@@ -13,8 +13,9 @@ from judged import ENVIRONMENT, NOWHERE, dense_plan, judge_config
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, well_behaved
+from youden import Batching
 from youden.errors import ConfigError, JudgeError
-from youden.judging.asking.terms import Asking, Batching
+from youden.judging.asking.terms import Asking
 from youden.judging.backends import several as in_turn
 from youden.judging.backends.several import InTurn
 from youden.judging.call.failures import CallError

@@ -19,6 +19,7 @@ from judged import ask, dense_plan
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
+from youden import judge_async
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import BudgetError
@@ -27,7 +28,7 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.team import lead_run
 from youden.nouns import Request
 from youden.run.elsewhere import work
-from youden.run.pipeline import judge_async, plan_run, run_name
+from youden.run.pipeline import plan_run, run_name
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)

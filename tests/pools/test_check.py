@@ -13,9 +13,10 @@ import pytest
 from attacks import SHIPPED, UNSEEN, planted
 from commands import Youden, write_config
 from pools import make_pool
+from youden import read_pool
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.nouns import Agent, Finding, Item, Pool
 from youden.pools.look.check import agent_findings, check_pool
 from youden.pools.look.checked import Checked, LookedAt

@@ -19,7 +19,7 @@ import pytest
 import youden as package
 from commands import Youden, write_config
 from wire_server import Reply, WireServer, running
-from youden.data.pools.pool_reader import read_pool
+from youden import read_pool
 from youden.errors import ConfigError
 from youden.judging.store.answers import MOST_UNWRITTEN
 from youden.nouns import Item
@@ -27,7 +27,7 @@ from youden.pools.make.agents import AgentsFile, load_agents
 from youden.pools.make.generate import generate
 from youden.pools.make.generation import plan_generation
 from youden.pools.make.item_sources import read_items, topics
-from youden.stats.base.metrics import ranking_auc
+from youden.stats import ranking_auc
 from youden.text.sentences import sentences
 from youden.text.words import words
 

@@ -12,7 +12,7 @@ import pytest
 
 from commands import Youden, write_config
 from wire_server import Reply, WireServer
-from youden.data.pools.pool_reader import read_pool
+from youden import read_pool
 from youden.errors import ReplayMissError
 from youden.judging.asking.terms import Asking
 from youden.judging.outside.cassette_file import read_cassette

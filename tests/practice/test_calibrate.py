@@ -15,14 +15,14 @@ from scipy.stats import binom
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer
+from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.judging.outside.tape import Tape, inserted
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.judge_verdict import Measures, Outcome, decide, measure
 from youden.practice.known_truth import KnownTruth, draw_known_truth
-from youden.protocol.plan import make_plan
 from youden.stats.base.proportions import proportion
 
 

@@ -17,6 +17,7 @@ from commands import Youden, write_config
 from commands import write_pool as write_table
 from pools import answer_with, make_pool
 from worlds import fit_once, write_answers, write_run
+from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
@@ -24,7 +25,6 @@ from youden.nouns.pool import Floats
 from youden.practice.gate import Gate, Gated, GateLook, Needed, gate_run, gated, to_do
 from youden.practice.gate_answers import outlooks, read_answers
 from youden.protocol.extending import add_agents, add_calls
-from youden.protocol.plan import make_plan
 from youden.report.pages.writing import gate_markdown as render_markdown
 from youden.report.pages.writing import render_junit
 from youden.run.pipeline import fit_run

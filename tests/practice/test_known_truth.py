@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from pools import make_pool
-from youden.data.pools.pool_reader import read_pool
+from youden import make_plan, read_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
-from youden.protocol.plan import make_plan
 
 Trial = tuple[int, int, int, int, int]
 

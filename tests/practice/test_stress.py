@@ -13,14 +13,14 @@ import pytest
 from commands import Youden, server, write_config, youden
 from pools import answer_with, make_pool
 from wire_server import WireServer
+from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.nouns import INDEPENDENT, PAIRED, Agent, Json, Pool
 from youden.nouns.pool import Floats
 from youden.practice.attacks import ATTACKS, Planted, plant
 from youden.practice.planned_stress import abilities, attacked_plan, land, plan_stress
 from youden.practice.stressing import stress
-from youden.protocol.plan import make_plan
 from youden.report.charts import vega
 from youden.streams import own_stream
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from youden import holdout_scores, train_scores
 from youden.nouns import Rates, Scores, Split
 from youden.nouns import cells as cells_module
 from youden.nouns.cells import CellIndex, touched_cells
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.protocol.scores import holdout_scores, train_scores
 
 SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_items": st.integers(1, 9)}
 

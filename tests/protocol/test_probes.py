@@ -7,10 +7,9 @@ import pytest
 
 from pools import answer_with, make_pool
 from worlds import analysed
+from youden import TrialMean, make_plan, tally
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, Pool
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import pooled_fpr, tally
-from youden.run.ability import TrialMean
+from youden.protocol.scores import pooled_fpr
 
 WORDS = [f"w{number}" for number in range(4000)]
 

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
+from youden import holdout_scores, make_plan, tally, train_scores
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, ScoreKind, Scores, SplitRule
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
-from youden.protocol.plan import Size, default_calls, draw_split, make_plan
-from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
+from youden.protocol.plan import Size, default_calls, draw_split
+from youden.protocol.scores import pooled_fpr
 
 DESIGN_NAMES = list(DESIGNS)
 ARMS = ["twin", "pooled"]

@@ -12,10 +12,11 @@ import pytest
 import youden
 from commands import Youden
 from pools import answer_with, make_pool, starts_with
+from youden import make_plan, read_pool
 from youden.data.folder.joined_pools import join_repeats
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools import spool
-from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import PoolError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import keys
@@ -23,7 +24,6 @@ from youden.nouns import Agent, Item, Plan, Pool
 from youden.nouns.pool import in_file
 from youden.protocol.blocks import after_steps
 from youden.protocol.extending import add_calls, add_repeats
-from youden.protocol.plan import make_plan
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
 from youden.run.ranking import abilities_of

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pools import make_pool
+from youden import make_plan
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan
 from youden.nouns.pool import Ids
-from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 
 POOL = make_pool(10, 30)

@@ -26,7 +26,7 @@ from youden.report.data.report import build_report
 from youden.report.pages.markdown import render_markdown
 from youden.report.pages.writing import render_page
 from youden.run.pipeline import fit_run
-from youden.stats.base.metrics import sampled_auc
+from youden.stats import sampled_auc
 
 AGENTS = [f"a{i}" for i in range(8)]
 KNOWN = [Agent(name) for name in AGENTS]

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged
+from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Agent, ChoiceFacts, Plan, RankingRow, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.independent import same_trials
-from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
 from youden.report.data.comparison import _apart, compare_runs, other_answers

@@ -11,9 +11,9 @@ import pytest
 from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged
 from worlds import analysed
+from youden import make_plan
 from youden.nouns import INDEPENDENT, PAIRED, Finding, Plan, Trials
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
 from youden.report.charts import vega
 from youden.report.data.answer_blocks import Predictions
 from youden.report.data.doubts import Doubts

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from worlds import dense_world
+from youden import make_plan
 from youden.data.folder.run_config import RunConfig
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Verdicts
-from youden.protocol.plan import make_plan
 from youden.run.pipeline import fit_run, judge_run, plan_run
 from youden.run.ranking import standing_of
 from youden.run.rounds import run_rounds

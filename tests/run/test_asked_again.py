@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from pools import answer_with, make_pool
-from youden import rank
+from youden import make_plan, rank
 from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
 
 K, J = 8, 10
 POOL = make_pool(K, J)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool, part_of, starts_with
 from worlds import analysed
+from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Verdicts
@@ -19,7 +20,6 @@ from youden.nouns.pool import Floats
 from youden.practice.extend import extension_words
 from youden.protocol.blocks import after_steps, complete_part, extensions_of
 from youden.protocol.extending import add_agents, add_calls, add_items, trials_against_anchors
-from youden.protocol.plan import make_plan
 from youden.run.ability import Abilities
 from youden.run.extended import place_added, scale_from
 from youden.run.extension import extension_facts

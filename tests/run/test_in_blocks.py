@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool, part_of
 from run_folders import alike, contents
 from worlds import write_answers
+from youden import ClippedLinear, holdout_scores, make_plan, rank, tally, train_scores
 from youden.cli import youden
 from youden.data.atomic import workplace
 from youden.data.folder import trial_tables
@@ -35,13 +36,10 @@ from youden.nouns import FOLLOW_UP, Plan, Pool, Target, Trials, Verdicts
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import with_more
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
+from youden.protocol.scores import pooled_fpr
 from youden.run import fitting
 from youden.run.pipeline import fit_run
-from youden.run.ranking import rank
 from youden.run.rounds import run_rounds
-from youden.stats.additive.clipped_linear import ClippedLinear
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -7,8 +7,8 @@ import pytest
 
 from pools import make_pool
 from worlds import verdicts
+from youden import make_plan
 from youden.nouns.judging import AnswerKind
-from youden.protocol.plan import make_plan
 from youden.run.precision import expected_of, expected_words, run_parts
 from youden.run.ranking import standing_of
 from youden.stats.forecast import (

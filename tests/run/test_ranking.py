@@ -13,10 +13,9 @@ import pytest
 import youden
 from pools import answer_with, make_pool
 from worlds import analysed, verdicts
+from youden import make_plan, tally
 from youden.nouns import PAIRED, Pool, Verdicts
 from youden.protocol.extending import add_agents
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
 from youden.run.ability import TRIALS
 from youden.run.ranking import abilities_of
 from youden.study.budget_curves import estimate

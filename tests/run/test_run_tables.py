@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from run_folders import equal, ids, write_judged
+from youden import make_plan, tally
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.nouns import ROLES, Finding, Plan, Rates, Split, Trials, Verdicts
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
 
 
 @st.composite

@@ -12,6 +12,7 @@ import yaml
 from commands import Youden, write_config
 from pools import make_pool, starts_with
 from worlds import dense_world
+from youden import make_plan
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -19,7 +20,6 @@ from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.nouns import PAIRED, Verdicts
 from youden.practice.extend import plan_extension
 from youden.practice.rejudge import plan_rejudge
-from youden.protocol.plan import make_plan
 from youden.run.pipeline import fit_run, judge_run, plan_run
 from youden.run.ranking import standing_of
 from youden.run.rounds import run_rounds

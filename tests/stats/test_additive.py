@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
+from youden.stats import Solution, check_cells, solve_additive, solve_cells
 from youden.stats.additive import elimination
 from youden.stats.additive.elimination import DenseTable, Equations, SparseTable, equate, fit_plain, make_table
-from youden.stats.additive.observed_cells import check_cells
-from youden.stats.additive.solver import Solution, solve_additive, solve_cells
 
 
 class Problem(NamedTuple):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
-from youden.stats.curl.additivity import rank_one_test, residual_map
+from youden.stats import rank_one_test, residual_map
 
 
 def gappy(seed: int, *, shape: tuple[int, int] = (5, 9), gaps: float = 0.4) -> Floats:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from youden import ClippedLinear
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import Scores
 from youden.nouns.pool import Floats
+from youden.stats import BASELINES
 from youden.stats import baselines as nuclear_norm
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.baselines import BASELINES, GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
+from youden.stats.baselines import GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
 
 EVERY = pytest.mark.parametrize("name", list(BASELINES))
 

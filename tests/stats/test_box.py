@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
+from youden.stats import check_cells, solve_additive
 from youden.stats.additive.bounds import fit_box, pursue, sets_by_dual
 from youden.stats.additive.elimination import equate
-from youden.stats.additive.observed_cells import check_cells
-from youden.stats.additive.solver import solve_additive
 
 
 def saturated(seed: int, *, spread: float = 0.5) -> dict[str, np.ndarray | int]:

@@ -7,8 +7,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 
 from youden.errors import StatisticsError
-from youden.stats.additive.observed_cells import cells_of, check_cells
-from youden.stats.additive.solver import solve_additive, solve_cells
+from youden.stats import cells_of, check_cells, solve_additive, solve_cells
 
 MILLION = 1_000_000
 

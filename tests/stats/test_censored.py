@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.solver import solve_additive
+from youden import ClippedLinear
+from youden.stats import solve_additive
 
 
 def lattice(seed: int) -> dict[str, np.ndarray | int]:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from youden.nouns.pool import Floats
-from youden.stats.base.clusters import CentredCovariance
+from youden.stats import CentredCovariance, differences
 from youden.stats.trials.choice import Choice, choice, luck, upper_ends, wanting
-from youden.stats.trials.comparisons import differences
 
 
 def chosen(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
+from youden import ClippedLinear
 from youden.errors import StatisticsError
 from youden.nouns import Scores, cells
-from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.clusters import covariance_over_clusters
 
 

@@ -12,8 +12,7 @@ import pytest
 from worlds import published_scores
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
-from youden.stats.base.links import LINKS
-from youden.stats.curl.quantiles import curl_quantiles, median_differences
+from youden.stats import LINKS, curl_quantiles, median_differences
 from youden.stats.curl.rectangles import sample_rectangles
 
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import t as student
 
 from pools import make_pool
+from youden import make_plan
 from youden.errors import StatisticsError
 from youden.nouns import Plan
 from youden.nouns.pool import Floats
-from youden.protocol.plan import make_plan
 from youden.stats.trials.trial_errors import ItemContributions, item_contributions, paired_difference, variance_left
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Ids
-from youden.stats.base.metrics import spearman
+from youden.stats import spearman
 from youden.stats.judges.judge_shift import judge_shift, ranking_seen
 
 K = 8

@@ -14,23 +14,18 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from worlds import verdicts, write_run
+from youden import make_plan, tally
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import PAIRED, Rates, Verdicts
-from youden.nouns.facts import ChoiceFacts
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
+from youden.nouns import PAIRED, ChoiceFacts, Rates, Verdicts
 from youden.report.data.comparison import compare_runs
 from youden.report.pages.writing import render_comparison
 from youden.run.pipeline import fit_run
 from youden.run.ranking import differences_of
-from youden.stats.additive.rasch import Rasch
-from youden.stats.base.clusters import CentredCovariance
-from youden.stats.curl.quantiles import curl_quantiles
+from youden.stats import CentredCovariance, Rasch, curl_quantiles, differences
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.judges.judge_shift import judge_shift, ranking_seen
 from youden.stats.trials.choice import reliability
-from youden.stats.trials.comparisons import differences
 from youden.study.agreement import study_judges
 from youden.study.judged_runs import JudgedRun, read_judged, side_by_side
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.base.links import CLIP, LINKS, Link
-from youden.stats.curl.link_table import links_table, measure_curl
+from youden.stats import LINKS, links_table
+from youden.stats.base.links import CLIP, Link
+from youden.stats.curl.link_table import measure_curl
 
 EVERY = pytest.mark.parametrize("link", LINKS.values(), ids=list(LINKS))
 scores = st.floats(-CLIP, CLIP)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.base.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
+from youden.stats import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
 
 A = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
 B = np.array([0.8, 0.9, 0.4, 0.5, 0.0, 0.1])

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
+from youden import TrialMean, make_plan
 from youden.nouns import INDEPENDENT
 from youden.protocol.independent import enough_for_own_rates
-from youden.protocol.plan import make_plan
-from youden.run.ability import TrialMean
 from youden.stats.trials.false_positives import LEAST, own_rates
 
 K = 20

@@ -12,12 +12,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, ndtr
 
 from worlds import published_scores
+from youden import ClippedLinear
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.rasch import Rasch
-from youden.stats.base.links import LINKS
-from youden.stats.curl.quantiles import curl_quantiles
+from youden.stats import LINKS, Rasch, curl_quantiles
 
 CURVED = pytest.mark.parametrize("link", ["probit", "logit"])
 

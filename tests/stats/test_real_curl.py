@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from worlds import published_scores
-from youden.stats.curl.link_table import links_table
+from youden.stats import links_table
 
 # folder, shape, then per link: median, p95, scale-free median, R² (None where the page gives none)
 FIGURES = [

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.stats.base.clusters import PairBlock
+from youden.stats import PairBlock
 from youden.stats.partners import (
     Linked,
     PairMeans,

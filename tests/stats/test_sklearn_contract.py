@@ -17,9 +17,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from youden import ClippedLinear
 from youden.nouns.pool import Floats
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.rasch import Rasch
+from youden.stats import Rasch
 from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
 
 ESTIMATORS = (ClippedLinear, Rasch, ImputedSVD, UVFactorisation, NuclearNorm, IsotonicOnTop)

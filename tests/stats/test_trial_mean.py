@@ -14,15 +14,15 @@ from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from pools import answer_with, make_pool
+from youden import TrialMean, make_plan
 from youden.engines import trial_blocks
 from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Trials
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.protocol.plan import make_plan
-from youden.run.ability import TrialMean
 from youden.run.ranking import abilities_of
-from youden.stats.base.clusters import UNSEEN, PairBlock, unseen_square
-from youden.stats.trials.trial_errors import TrialMeans, trial_means
+from youden.stats import PairBlock, trial_means
+from youden.stats.base.clusters import UNSEEN, unseen_square
+from youden.stats.trials.trial_errors import TrialMeans
 
 
 class Drawn(NamedTuple):

@@ -12,17 +12,15 @@ import pytest
 from scipy.stats import t as student
 from test_item_contributions import contributions, cyclic
 
+from youden import ClippedLinear
 from youden.errors import StatisticsError
 from youden.nouns import Plan
 from youden.nouns.pool import Floats
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.base.clusters import CentredCovariance, PairBlock, covariance_over_clusters, same_value, unseen_square
-from youden.stats.trials.comparisons import differences, places_at_once, tied_places
+from youden.stats import CentredCovariance, PairBlock, differences, places_at_once, trial_means
+from youden.stats.base.clusters import covariance_over_clusters, same_value, unseen_square
+from youden.stats.trials.comparisons import tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
-from youden.stats.trials.trial_errors import (
-    covariance_on_these_items,
-    trial_means,
-)
+from youden.stats.trials.trial_errors import covariance_on_these_items
 
 ROOT = Path(__file__).parents[2]
 

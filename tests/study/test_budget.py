@@ -13,14 +13,12 @@ from click.testing import CliRunner
 from commands import Youden
 from pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
+from youden import TrialMean, make_plan, tally, train_scores
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.nouns import PAIRED
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally, train_scores
-from youden.run.ability import TrialMean
-from youden.stats.base.metrics import spearman
+from youden.stats import spearman
 from youden.study.budget_curves import BudgetRow, BudgetStudy, HalvesOfItems, study_budget, top_recall
 from youden.study.budget_goals import budget_json, budget_words, parse_goal, recommend
 from youden.study.replaying import World, imagine, make_world, open_world, read_dense_or_imagine, read_world, replay

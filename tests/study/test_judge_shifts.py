@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
+from youden import make_plan, tally
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError
 from youden.nouns import PAIRED, Plan
 from youden.nouns.pool import plain_fields
-from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
 from youden.study.agreement import study_judges
 from youden.study.judge_shifts import JudgeShifts, judge_shifts, shift_words
 from youden.study.judged_runs import JudgedRun, SideBySide, side_by_side, with_families

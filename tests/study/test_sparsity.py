@@ -10,14 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from worlds import dense_world, write_run
+from youden import ClippedLinear, holdout_scores, train_scores
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.nouns import SplitRule
 from youden.protocol.plan import draw_split
-from youden.protocol.scores import holdout_scores, train_scores
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.curl.link_table import links_table
+from youden.stats import links_table
 from youden.streams import own_stream
 from youden.study.baseline_table import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
 from youden.study.grid import Spread, grid

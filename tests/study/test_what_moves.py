@@ -14,12 +14,11 @@ import pytest
 
 from commands import Youden
 from pools import make_pool
-from youden import TrialMean
+from youden import TrialMean, make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError, StatisticsError
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.practice.halves import halves_test, in_halves
-from youden.protocol.plan import make_plan
 from youden.run import what_moves
 from youden.run.over_judges import judge_spread, learned, spread_of
 from youden.run.what_moves import study_variance
