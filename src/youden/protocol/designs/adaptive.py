@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PLAN, Drawn, IndependentRule, Plan, Rounds, Trials
+from youden.nouns import PLAN, Drawn, Plan, Rounds, Trials
 from youden.nouns.pool import Bools, Floats, Ids, Positions
-from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, check_shared, numbered, slots
-from youden.protocol.designs.repair import PairRule, check_count, check_pairs, check_positive, check_share
+from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, OverTrials, check_shared, numbered, slots
+from youden.protocol.designs.repair import check_count, check_positive, check_share
 
 SHARE = 0.9
 """Share of agents that keep the width where nobody names one: a single odd agent can take as many calls again as all others."""
@@ -30,7 +30,7 @@ PILOT_SQUARES = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Width:
+class Width(OverTrials):
     """A first round of about .05/width² slots, then as many as the answers so far ask for; slots are those of `Cyclic`.
 
     width: the half width, 95 %, of an agent's distance from the average one, for items like these; share: of the agents that are
@@ -39,21 +39,15 @@ class Width:
     Raises: PlanError [design-option], [budget-width] for a budget under two slots, [nothing-shared].
     """
 
-    n_paired: int | None = None
     width: float = 0.05
     share: float = SHARE
-    pairs: PairRule = "ordered"
     name: ClassVar[str] = "width"
-    holdout: ClassVar[float] = 0.0
-    percent: ClassVar[float | None] = None
-    judges_holdout: ClassVar[bool] = False
-    independent: ClassVar[IndependentRule] = "pooled"
     options: ClassVar[tuple[str, ...]] = ("width", "share", "pairs")
 
     def __post_init__(self) -> None:
         check_positive("width", self.width)
         check_share("share", self.share)
-        check_pairs(self.pairs)
+        super().__post_init__()
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """The first round."""
@@ -123,7 +117,7 @@ ROUNDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptive:
+class Adaptive(OverTrials):
     """A pilot of cyclic slots, then at most `n_rounds` rounds on fewer and fewer contenders for the `top` places.
 
     They meet in blocks: one item, one partner, one order, in which every contender is compared with that partner, so that neither
@@ -141,17 +135,12 @@ class Adaptive:
     Source: Karnin, Koren and Somekh (2013), who halve contenders; arXiv 2606.07726, where they share what they are asked.
     """
 
-    n_paired: int | None = None
     pilot: float | None = None
     rounds: int | None = None
     top: int = 1
     within: float | None = None
-    pairs: PairRule = "ordered"
     name: ClassVar[str] = "adaptive"
-    holdout: ClassVar[float] = 0.0
     percent: ClassVar[float | None] = 5.0
-    judges_holdout: ClassVar[bool] = False
-    independent: ClassVar[IndependentRule] = "pooled"
     options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "top", "within", "pairs")
 
     def __post_init__(self) -> None:
@@ -159,7 +148,7 @@ class Adaptive:
         check_count("rounds", self.rounds)
         check_count("top", self.top)
         check_positive("within", self.within)
-        check_pairs(self.pairs)
+        super().__post_init__()
 
     @property
     def n_rounds(self) -> int:

@@ -17,14 +17,12 @@ import numpy as np
 from youden.errors import PlanError
 from youden.nouns import Drawn, IndependentRule, Trials
 from youden.nouns.pool import Bools, Floats
-from youden.protocol.designs.cyclic import check_shared
+from youden.protocol.designs.cyclic import OverTrials, check_shared
 from youden.protocol.designs.repair import (
-    PairRule,
     check_connected,
     check_count,
     check_degrees,
     check_flag,
-    check_pairs,
     check_positive,
     check_share,
     compare,
@@ -39,7 +37,7 @@ SHARED_OPTIONS = ("d_core", "partners", "pairs", "repair")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellDesign(ABC):
+class CellDesign(OverTrials, ABC):
     """Chooses cells; each is compared with `partners` others on its item (None: all, as the row score has it).
 
     n_paired: budget; without a share of the design's own, the largest share that fits is taken, and where not even the d-core
@@ -48,23 +46,19 @@ class CellDesign(ABC):
     pairs: see `compare`.
     """
 
-    n_paired: int | None = None
     d_core: int = 3
     partners: int | None = None
-    pairs: PairRule = "ordered"
     repair: bool = True
     name: ClassVar[str]
     own: ClassVar[tuple[str, ...]]
     options: ClassVar[tuple[str, ...]]
     holdout: ClassVar[float] = 0.2
-    percent: ClassVar[float | None] = None
-    judges_holdout: ClassVar[bool] = False
     independent: ClassVar[IndependentRule] = "twin"
 
     def __post_init__(self) -> None:
         check_count("d_core", self.d_core)
         check_count("partners", self.partners)
-        check_pairs(self.pairs)
+        super().__post_init__()
         check_flag("repair", self.repair)
 
     @abstractmethod

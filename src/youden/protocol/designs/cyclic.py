@@ -23,7 +23,23 @@ MIN_SLOTS = 2
 
 
 @dataclass(frozen=True)
-class Cyclic:
+class OverTrials:
+    """What designs share, where they do not say otherwise. n_paired: paired calls at most, None for all there are; pairs: whether
+    a pair is asked in both orders."""
+
+    n_paired: int | None = None
+    pairs: PairRule = "ordered"
+    holdout: ClassVar[float] = 0.0
+    percent: ClassVar[float | None] = None
+    judges_holdout: ClassVar[bool] = False
+    independent: ClassVar[IndependentRule] = "pooled"
+
+    def __post_init__(self) -> None:
+        check_pairs(self.pairs)
+
+
+@dataclass(frozen=True)
+class Cyclic(OverTrials):
     """Slot s: item number s mod J, shift number (s + ⌊s/lcm(J, K−1)⌋) mod (K−1), pairs (π[q], π[(q+d) mod K]) for all q.
 
     π is one random order of agents for the whole run; items and shifts stand in random orders too. Where only m of the K agents
@@ -34,17 +50,9 @@ class Cyclic:
     Raises: PlanError [budget-cyclic] for a budget under two slots, [few-agents], [few-items].
     """
 
-    n_paired: int | None = None
-    pairs: PairRule = "ordered"
     name: ClassVar[str] = "cyclic"
-    holdout: ClassVar[float] = 0.0
     percent: ClassVar[float | None] = 2.0
-    judges_holdout: ClassVar[bool] = False
-    independent: ClassVar[IndependentRule] = "pooled"
     options: ClassVar[tuple[str, ...]] = ("pairs",)
-
-    def __post_init__(self) -> None:
-        check_pairs(self.pairs)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """Slots in order; within a slot, by q."""
@@ -148,23 +156,17 @@ def _numbers(size: Sequence[int], *, start: int = 0) -> Ids:
 
 
 @dataclass(frozen=True)
-class Dense:
+class Dense(OverTrials):
     """All m(m−1) ordered pairs of the m agents eligible on an item; with pairs: unordered, each pair once, in an order by coin.
 
     Raises: PlanError [budget-dense] where that is more than `n_paired`.
     """
 
-    n_paired: int | None = None
-    pairs: PairRule = "ordered"
     name: ClassVar[str] = "dense"
     holdout: ClassVar[float] = 0.2
-    percent: ClassVar[float | None] = None
     judges_holdout: ClassVar[bool] = True
     independent: ClassVar[IndependentRule] = "twin"
     options: ClassVar[tuple[str, ...]] = ("pairs",)
-
-    def __post_init__(self) -> None:
-        check_pairs(self.pairs)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """Pairs by item, then first, then second agent."""
