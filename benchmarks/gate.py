@@ -29,6 +29,7 @@ from youden.nouns.pool import Floats
 from youden.practice.gate import MARGIN, Gated, GateLook, gated
 from youden.practice.gate_answers import outlooks
 from youden.protocol.extending import add_calls
+from youden.run.ranking import abilities_of
 
 DIFFERENCES = (0.0, -0.02, -0.05, -0.1, 0.05)
 PERCENT = 1.0
@@ -64,7 +65,7 @@ def looked(plan: Plan, answers: Floats, new: int, old: int, *, look: int) -> Gat
     """The gate's verdict on `plan` answered by `answers`."""
     answer = np.where(plan.arm == PAIRED, answers[plan.item, plan.first, plan.second], 0.0)
     result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "replayed D"})
-    found = outlooks(result)(new, old)
+    found = outlooks(result, abilities_of(result))(new, old)
     return gated(found, GateLook("new", look, 0.0), n_asked=1, n_items=plan.n_items, margin=MARGIN, usd=None)
 
 

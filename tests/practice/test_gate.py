@@ -23,11 +23,12 @@ from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.gate import Gate, Gated, GateLook, Needed, gate_run, gated, to_do
-from youden.practice.gate_answers import outlooks, read_answers
+from youden.practice.gate_answers import Outlook, outlooks, read_answers
 from youden.protocol.extending import add_agents, add_calls
 from youden.report.pages.writing import gate_markdown as render_markdown
 from youden.report.pages.writing import render_junit
 from youden.run.pipeline import fit_run
+from youden.run.ranking import abilities_of
 from youden.text.printable import printable
 
 POOL = make_pool(8, 60)
@@ -182,6 +183,10 @@ def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
     assert of("better", "no worse") == "no worse"
 
 
+def outlook_of(result: Verdicts) -> Outlook:
+    return outlooks(result, abilities_of(result))(0, 1)
+
+
 @pytest.mark.slow
 def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
     decided = asked = 0
@@ -189,7 +194,7 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         dense = world(gap=-0.1, seed=seed)
         plan = make_plan(POOL, calls=400, seed=seed)
         found = gated(
-            outlooks(answered(plan, dense))(0, 1), GateLook("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
+            outlook_of(answered(plan, dense)), GateLook("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
         )
         if found.needed is None or found.needed.calls is None:
             continue
@@ -198,7 +203,7 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         more = add_calls(plan, POOL, calls=found.needed.calls, focus=(0, 1))
         assert len(more) == len(plan) + found.needed.calls
         then = gated(
-            outlooks(answered(more, dense))(0, 1), GateLook("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
+            outlook_of(answered(more, dense)), GateLook("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
         )
         decided += then.verdict != "undecided"
     assert asked >= 10

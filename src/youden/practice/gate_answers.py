@@ -91,7 +91,8 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         answers = np.ascontiguousarray(result.answer).tobytes()
         digest = hashlib.sha256(plan.digest.encode() + answers).hexdigest()
         agent_ids, n_items = plan.agent_ids, plan.n_items
-        fitted, outlook = abilities_of(result) is None, outlooks(result, target=target)
+        found = abilities_of(result, target=target)
+        fitted, outlook = found is None, outlooks(result, found, target=target)
     return GateAnswers(
         agent_ids=agent_ids,
         n_items=n_items,
@@ -106,9 +107,10 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     )
 
 
-def outlooks(result: Verdicts, *, target: Target = "items-like-these") -> Callable[[int, int], Outlook]:
-    """The outlook on (new, old), positions of two agents, by the estimator that ranks the plan."""
-    found = abilities_of(result, target=target)
+def outlooks(
+    result: Verdicts, found: Abilities | None, *, target: Target = "items-like-these"
+) -> Callable[[int, int], Outlook]:
+    """The outlook on (new, old), positions of two agents. found: what `abilities_of` gives of the same answers."""
     if found is None:
         return _by_fit(tally(result), result.plan, target)
     outlook = _by_trials(result, found.ability)

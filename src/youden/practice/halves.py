@@ -51,7 +51,7 @@ def halves_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     for split in range(n_splits):
         of_halves = in_halves(result, stream("halves", seed, split))
         found = differences_of(of_halves, target="items-like-these")
-        outlook = outlooks(of_halves)
+        outlook = outlooks(of_halves, None)
         for agent in range(plan.n_agents):
             other = agent + plan.n_agents
             if np.isnan(found.half_width[agent, other]):
