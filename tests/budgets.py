@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from click.testing import CliRunner, Result
 
 from commands import wire_judge, write_config
+from fuzzing import CALLING
 from pools import make_pool, part_of
 from unruly_server import Bill, Body, Sent, UnrulyBatchServer, UnrulyServer, reply_to, sent
 from wire_server import running
@@ -40,7 +41,7 @@ class Budget:
     command: Command
     usage: Usage
     batched: bool
-    backend: Literal["wire", "openai"]
+    backend: str
     share: float
     cap: float
     concurrency: int
@@ -65,7 +66,7 @@ def drawn(seed: int) -> Budget:
         command=command,
         usage=dice.choice(USAGES),
         batched=command == "run" and dice.random() < 0.4,
-        backend=dice.choice(("wire", "openai")),
+        backend=dice.choice(CALLING),
         share=dice.choice((0.2, 0.5, 1.0)),
         cap=dice.choice((0.1, 0.4, 0.8, 3.0)),
         concurrency=dice.choice((1, 8, 64)),
@@ -86,10 +87,11 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     write_pool(part_of(whole, slice(5)), folder / "old")
     write_pool(part_of(whole, slice(5, None)), folder / "new")
     priced = wire_judge(server.url, price=PRICE, concurrency=budget.concurrency, max_tries=2)
-    priced |= {"backend": budget.backend, "timeout": TIMEOUT if budget.usage == "late" else 60}
-    priced |= {"backend": "openai", "batch_discount": 0.5} if budget.batched else {}
+    host = "openai/" if budget.backend == "litellm" else ""
+    priced |= {"backend": budget.backend, "model": f"{host}m", "timeout": TIMEOUT if budget.usage == "late" else 60}
+    priced |= {"backend": "openai", "model": "m", "batch_discount": 0.5} if budget.batched else {}
     write_config(folder / "judge.yaml", **priced)
-    write_config(folder / "second.yaml", **(priced | {"model": "b"}))
+    write_config(folder / "second.yaml", **(priced | {"model": f"{host}b"}))
     write_config(folder / "r.yaml", pool=str(folder / "old"), calls=150, n_independent=30, out=str(folder / "run"),
                  judge=str(folder / "judge.yaml"))  # fmt: skip
     bill: Bill = server.bill
