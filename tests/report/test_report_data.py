@@ -64,13 +64,13 @@ def said(rows: Sequence[RankingRow], *, choice: ChoiceFacts | None = None) -> st
 
 
 def test_the_headline_says_which_agent_to_take_and_how_much_better_another_may_be() -> None:
-    alone = ChoiceFacts(("a",), 0.0, 0.95, (), 0.7, 0.9)
+    alone = ChoiceFacts(("a",), 0.0, 0.95, (), 0.7, 0.9, {"a": 0.98}, 0.001)
     assert said(ROWS, choice=alone) == (
         "Take a: it is told apart from every other agent, with an error of at most 5%. "
         "Its ability is 0.700 … 0.900, allowing for the luck of coming first."
     )
     assert said(ROWS, choice=replace(alone, within=0.0123, as_good=tuple("bcdef"))).startswith(
-        "Take a. No other agent is better by more than 0.012 (95%). May be as good: b, c, d and 2 more. Its ability"
+        "Take a. No other agent is better by more than 0.012 (95%). May be as good: b, c, d and 2 more. On average"
     )
 
 

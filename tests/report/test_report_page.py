@@ -22,6 +22,7 @@ from jsonschema import ValidationError
 from commands import Youden
 from pools import make_pool
 from report_runs import judged
+from youden.errors import RunFolderError
 from youden.nouns import Agent, Item, Pool
 from youden.report.charts import vega
 from youden.report.charts.vega import mark, picture_spec
@@ -55,6 +56,11 @@ def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_sa
     assert said in render_page(data)
     folder.write_facts(replace(facts, choice=replace(facts.choice, as_good=(), within=0.0)))
     assert build_report(folder).summary.chances is None
+    less = json.loads(folder.file("fit.json").read_bytes())
+    del less["choice"]["chances"]
+    folder.write_text("fit.json", json.dumps(less))
+    with pytest.raises(RunFolderError, match=r"chances.*run-file-damaged"):
+        build_report(folder)
 
 
 def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Pool:

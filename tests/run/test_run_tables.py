@@ -201,6 +201,13 @@ def test_a_split_of_another_size_is_refused(folder: RunFolder, judged: Verdicts)
         folder.read_plan()
 
 
+def test_a_plan_that_does_not_say_its_digest_is_refused(folder: RunFolder, judged: Verdicts) -> None:
+    path = folder.file("plan.parquet")
+    rewrite(path, pq.read_table(path), digest=None)
+    with pytest.raises(RunFolderError, match=r"digest.*run-file-damaged"):
+        folder.judged_files()
+
+
 def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdicts) -> None:
     other = make_plan(make_pool(), percent=40, n_independent=10, seed=2)
     with pytest.raises(RunFolderError, match="run-other-plan"):

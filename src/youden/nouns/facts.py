@@ -237,7 +237,7 @@ class ChoiceFacts:
     at most (of several: the last one that belongs among so many best), with `level`; 0 where they are told apart from everybody.
     as_good: others that may be the best, by ability. low, high: an interval of the first one's ability that allows for its having
     come first. chances: that an agent is the best, of all agents, highest first, see `CHANCE`; regret: by how much the best is
-    better than the first one, on average; None of a run that was fitted before this was made. In units of abilities.
+    better than the first one, on average. In units of abilities.
     """
 
     agents: tuple[str, ...]
@@ -246,8 +246,8 @@ class ChoiceFacts:
     as_good: tuple[str, ...]
     low: float
     high: float
-    chances: Mapping[str, float] = field(default_factory=dict)
-    regret: float | None = None
+    chances: Mapping[str, float]
+    regret: float
 
     @property
     def bound(self) -> str:
@@ -269,7 +269,7 @@ class ChoiceFacts:
         said = self.bound
         if len(self.agents) > 1:
             return said
-        if self.as_good and self.regret is not None:
+        if self.as_good:
             said += f" On average {self.agents[0]} is {self.regret:.3f} behind the best."
         return f"{said} Its ability is {self.low:.3f} … {self.high:.3f}, allowing for the luck of coming first."
 

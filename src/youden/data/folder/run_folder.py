@@ -157,9 +157,7 @@ class RunFolder:
     def judged_files(self) -> JudgedFiles:
         """The plan without its trials, and the table of its verdicts, no row of which is read yet."""
         plan, digest = trial_tables.read_plan_alone(self.file("plan.parquet"))
-        return JudgedFiles(
-            plan, trial_tables.read_verdict_table(self.file("verdicts.parquet"), of=digest or self.read_plan().digest)
-        )
+        return JudgedFiles(plan, trial_tables.read_verdict_table(self.file("verdicts.parquet"), of=digest))
 
     def judged_plan(self) -> str:
         """The digest of the plan whose answers verdicts.parquet holds."""

@@ -78,7 +78,7 @@ class _PlanSaid(Said):
     agents: tuple[str, ...]
     items: tuple[str, ...]
     split: _Split
-    digest: str | None = None
+    digest: str
 
 
 _IN_OTHER_WORDS = ("trials", "n_agents", "n_items", "agent_ids", "item_ids")
@@ -137,10 +137,10 @@ def _asked(names: Container[str]) -> Sequence[TableColumn]:
 
 
 class PlanAlone(NamedTuple):
-    """A plan without its trials, and the digest that it has with them; None where the file does not say it."""
+    """A plan without its trials, and the digest that it has with them."""
 
     plan: Plan
-    digest: str | None
+    digest: str
 
 
 def read_plan_alone(path: Path) -> PlanAlone:

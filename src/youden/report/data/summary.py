@@ -158,9 +158,9 @@ class Summary:
 
     @property
     def chances(self) -> str | None:
-        """How likely each agent is the best, highest first; None where that is not known, or nobody but the first may be."""
+        """How likely each agent is the best, highest first; None where some cannot be compared, or nobody else may be."""
         found = self.facts.choice
-        if found is None or not found.as_good or not found.chances:
+        if found is None or not found.as_good:
             return None
         shown = list(found.chances.items())[:MOST_CHANCES]
         rest = (
