@@ -28,7 +28,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ANSWERS, TRIALS
-from youden.data.folder.trial_tables import VerdictsSaid, verdict_blocks
+from youden.data.folder.trial_tables import VerdictsMetadata, verdict_blocks
 from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import PLAN, Agent, Plan, Split, Trials
@@ -108,7 +108,7 @@ def _write(
 def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
     """A judged run in parts, of the same answers; its plan has no trials, which neither the fit nor its report reads."""
     run = RunFolder(folder)
-    said = VerdictsSaid(
+    said = VerdictsMetadata(
         plan_digest=plan.digest, judge={"name": "made"}, models=(), warnings=(), measured=(), usd_tried=0.0
     )
     with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as place:

@@ -13,7 +13,7 @@ from youden.nouns.pool import Floats
 from youden.run.precision import Expected, expected_of, run_parts
 from youden.run.ranking import standing_of
 from youden.stats import spearman
-from youden.stats.forecast import Range
+from youden.stats.forecast import DomainRange
 
 FEW = 150
 PILOT = 100
@@ -44,7 +44,7 @@ def told(runs: int, shared: Path) -> None:
             )
 
 
-def _beside(range_: Range, values: Floats) -> dict[str, float]:
+def _beside(range_: DomainRange, values: Floats) -> dict[str, float]:
     found, (low, _, high) = float(values.mean()), range_
     off = max(low - found, found - high, 0.0) / found
     figures = {"low": low, "high": high, "found": found, "se": se(values), "off": off}

@@ -29,7 +29,7 @@ from youden.run.standings import EACH, AllAnswers, most_suspected, moved_abiliti
 from youden.stats import PairBlock
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.partners import (
-    Linked,
+    LinkedPairs,
     PairTotals,
     Partners,
     all_partners,
@@ -74,7 +74,7 @@ def cyclic(D: Floats, *, percent: float, seed: int) -> PairBlock:
     return asked(D, plan.item[paired], plan.first[paired], plan.second[paired])
 
 
-def links(of: PairBlock, n_agents: int) -> Linked:
+def links(of: PairBlock, n_agents: int) -> LinkedPairs:
     return linked_pairs(PairTotals.of([of], n_agents).means)
 
 
@@ -117,7 +117,7 @@ def attack(D: Floats, planted: Floats, members: list[int]) -> dict[str, float]:
     }
 
 
-def followed(D: Floats, of: PairBlock, *, seed: int) -> tuple[Linked, float]:
+def followed(D: Floats, of: PairBlock, *, seed: int) -> tuple[LinkedPairs, float]:
     """Links after further calls on suspected pairs, and the share of calls that took."""
     J, K, _ = D.shape
     rng, left, now = np.random.default_rng([seed, 7]), int(EXTRA * len(of.value)), of
@@ -158,7 +158,7 @@ def honest(D: Floats, halves: list[Positions], *, percent: float, draws: int) ->
     return {"whole": whole, "half": round(float(np.mean([one["others_linked"] for one in half])), 3)}
 
 
-def together(found: Linked, members: list[int]) -> float:
+def together(found: LinkedPairs, members: list[int]) -> float:
     largest = int(np.bincount(found.cluster[members]).max()) if members else 0
     return largest / len(members) if largest > 1 else 0.0
 

@@ -149,11 +149,11 @@ def keys(folder: Path) -> Callable[[], object]:
     """The keys of the same trials, made and written."""
     from youden.judging.config.judge_files import load_judge_config
     from youden.judging.question.questions import keys as made
-    from youden.run.keys import KeysSaid, write_keys
+    from youden.run.keys import KeysMetadata, write_keys
 
     pool, plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()
-    said = KeysSaid(plan_digest=plan.digest, judge_digest=questions.digest)
+    said = KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
     return lambda: write_keys(
         folder / "keys.parquet", (key for _, key in made(questions, plan, pool)), said, n=len(plan)
     )

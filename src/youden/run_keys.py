@@ -76,15 +76,15 @@ KEYS = {
     ),
     "trusted": Key(
         "a list of agents, such as [a, b]",
-        "Rank by the trials of these agents, separated by commas, with everybody. It holds against rings. Where nobody cheats, "
-        "it costs up to .09 of the rank correlation. The run remembers it.",
+        "Score everybody by their trials with these agents alone, separated by commas. No ring can lift itself then. Where "
+        "nobody cheats, it costs up to .09 of the rank correlation. The run remembers it.",
         "AGENTS",
         list,
     ),
     "families": Key(
         "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
-        "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Beside the plain ranking stands one in "
-        "which an agent's own family does not score it and the others weigh alike. The run remembers it.",
+        "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Adds a second ranking, in which an "
+        "agent's own family does not score it and the others weigh alike. The run remembers it.",
         "FILE",
         Path,
     ),

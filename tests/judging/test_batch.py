@@ -31,7 +31,7 @@ from youden.judging.backend_records import BACKENDS
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider
-from youden.judging.outside.batch_claims import Holding
+from youden.judging.outside.batch_claims import BatchClaims
 from youden.judging.outside.http_batches import OpenAIBatches
 from youden.judging.outside.lines import Line, parts, results
 from youden.judging.store.answers import Store, open_store
@@ -200,7 +200,7 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
             "create": "youden.judging.store.claims.Jobs.started",
             "look": "youden.judging.outside.in_batches.InBatches._merge",
             "fetch": "youden.judging.outside.in_batches.results",
-            "merge": "youden.judging.outside.batch_claims.Holding.settle",
+            "merge": "youden.judging.outside.batch_claims.BatchClaims.settle",
         }[at]
 
         def die(*_: Any, **__: Any) -> None:
@@ -415,7 +415,7 @@ async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claim
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
     jobs = Jobs(store.place, address=questions.address, model=questions.model)
-    holding = Holding(store, jobs)
+    holding = BatchClaims(store, jobs)
     keys = [key for _, key, _ in questions.all(PLAN, POOL)][:10]
     jobs.add(replace(jobs.new(0.0, keys[:4]), file="file_9", batch="batch_9"))
     assert holding.without_sent(keys) == set(keys[4:])
@@ -429,7 +429,7 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
     stood_still = 0.0
     monkeypatch.setattr(store, "claims", lambda: Claims(store.place, now=lambda: time.time() + stood_still))
     jobs = Jobs(store.place, address="a", model="m")
-    holding = Holding(store, jobs)
+    holding = BatchClaims(store, jobs)
     holding.note(jobs.new(0.0, ["a"]))
     stood_still = LEASE
     with pytest.raises(JudgeError, match="lease-lost"):

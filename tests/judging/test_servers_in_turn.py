@@ -17,7 +17,7 @@ from youden import Batching
 from youden.errors import ConfigError, JudgeError
 from youden.judging.asking.terms import Asking
 from youden.judging.backends import several as in_turn
-from youden.judging.backends.several import InTurn
+from youden.judging.backends.several import RoundRobin
 from youden.judging.call.failures import CallError
 from youden.judging.doctor import diagnose
 from youden.judging.question.questions import keys
@@ -170,7 +170,7 @@ class Clocked:
         self.now = 0.0
         self.answers: dict[str, str | CallError] = {"a": "YES", "b": "YES"}
         self.judges = {name: Scripted(lambda _, name=name: self._say(name)) for name in self.answers}
-        self.judge = InTurn(self.judges, clock=lambda: self.now)
+        self.judge = RoundRobin(self.judges, clock=lambda: self.now)
 
     def _say(self, name: str) -> str:
         said = self.answers[name]

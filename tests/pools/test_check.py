@@ -19,7 +19,7 @@ from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
 from youden.nouns import Agent, Finding, Item, Pool
 from youden.pools.look.check import agent_findings, check_pool
-from youden.pools.look.checked import Checked, LookedAt
+from youden.pools.look.checked import Checked, SampledTexts
 from youden.pools.look.copied import addresses_a_judge
 from youden.pools.look.plain_facts import lengths
 from youden.practice.attacks import Attack
@@ -127,7 +127,7 @@ CHEATING = {
 @pytest.mark.parametrize(("name", "attack"), [*SHIPPED.items(), *UNSEEN.items()], ids=[*SHIPPED, *UNSEEN])
 def test_attackers_are_named_for_what_they_do(honest: Pool, name: str, attack: Attack) -> None:
     pool, made = planted(honest, attack, weak=4)
-    findings = agent_findings(LookedAt.of(pool, seed=0), lengths(pool))
+    findings = agent_findings(SampledTexts.of(pool, seed=0), lengths(pool))
     assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= made
     accused = set().union(*(found(findings, slug) for slug in CHEATING - {"clones"}))
     assert accused & {agent.id for agent in honest.agents} == set()

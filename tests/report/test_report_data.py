@@ -32,7 +32,7 @@ from youden.report.data.opened_trials import find_sources, judge_of_calls, sampl
 from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import TrialReading
-from youden.report.data.trial_rows import KINDS, Chosen, TrialBook
+from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
 from youden.report.pages.markdown import render_markdown
 from youden.report.pages.writing import render_comparison, render_page
 from youden.run.pipeline import fit_run
@@ -242,12 +242,12 @@ def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
 
 def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
     book = TrialBook(answer_with(PLAN, np.array([1.0, 1.0, 0.0, 1.0, 0.3])))
-    assert book.find(Chosen(items=frozenset({2}))).tolist() == [3]
-    assert book.find(Chosen(arm="paired"), by="answer").tolist() == [4, 0, 1]
-    assert book.find(Chosen(arm="paired"), by="answer", descending=True).tolist() == [0, 1, 4]
-    assert book.find(Chosen(kind="independent yes")).tolist() == [3]
-    assert book.find(Chosen(answer="no"), by="row").tolist() == [2, 4]
-    assert book.find(Chosen(agents=frozenset({2}))).tolist() == []
+    assert book.find(TrialFilter(items=frozenset({2}))).tolist() == [3]
+    assert book.find(TrialFilter(arm="paired"), by="answer").tolist() == [4, 0, 1]
+    assert book.find(TrialFilter(arm="paired"), by="answer", descending=True).tolist() == [0, 1, 4]
+    assert book.find(TrialFilter(kind="independent yes")).tolist() == [3]
+    assert book.find(TrialFilter(answer="no"), by="row").tolist() == [2, 4]
+    assert book.find(TrialFilter(agents=frozenset({2}))).tolist() == []
     line = book.line(3)
     assert (line.item, line.other_item, line.hard, line.kind, line.missing) == (1, 2, True, "independent yes", None)
 

@@ -21,10 +21,10 @@ from youden.errors import RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import keys
 from youden.run import keys as run_keys
-from youden.run.keys import KeysSaid, read_keys, write_keys
+from youden.run.keys import KeysMetadata, read_keys, write_keys
 
 JUDGE = {"backend": "wire", "model": "m", "api_key_env": None, "price": 0, "concurrency": 1}
-SAID = KeysSaid(plan_digest="1" * 64, judge_digest="2" * 64)
+SAID = KeysMetadata(plan_digest="1" * 64, judge_digest="2" * 64)
 HEX = [f"{n:064x}" for n in range(150_000)]
 
 

@@ -12,7 +12,7 @@ from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.stats import PairBlock
 from youden.stats.partners import (
-    Linked,
+    LinkedPairs,
     PairMeans,
     PairTotals,
     Partners,
@@ -53,7 +53,7 @@ def taken(of: Answers, rows: Bools) -> Answers:
     return Answers(of.first[rows], of.second[rows], of.item[rows], of.value[rows])
 
 
-def linked(of: Answers, n: int = K) -> Linked:
+def linked(of: Answers, n: int = K) -> LinkedPairs:
     return linked_pairs(means(of, n))
 
 

@@ -22,7 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import TrialBlock
 from youden.nouns import Plan
 from youden.nouns.pool import Floats
-from youden.report.data.trial_rows import KINDS, Chosen, TrialBook, TrialLine, TrialRows
+from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter, TrialLine, TrialRows
 from youden.view.app import prepare
 from youden.view.shown import Runs, TrialParts
 
@@ -93,13 +93,13 @@ def test_pages_are_those_of_all_trials_sorted_in_memory(
     parts = TrialParts(run)
     cells = np.random.default_rng(1).random((K, J)) < 0.1
     for chosen in (
-        Chosen(),
-        Chosen(agents=frozenset({2})),
-        Chosen(items=frozenset({3, 5}), answer="no"),
-        Chosen(arm="independent", kind="independent yes"),
-        Chosen(answer="missing"),
-        Chosen(words="some", cells=cells),
-        Chosen(items=frozenset()),
+        TrialFilter(),
+        TrialFilter(agents=frozenset({2})),
+        TrialFilter(items=frozenset({3, 5}), answer="no"),
+        TrialFilter(arm="independent", kind="independent yes"),
+        TrialFilter(answer="missing"),
+        TrialFilter(words="some", cells=cells),
+        TrialFilter(items=frozenset()),
     ):
         expected = in_memory.find(chosen, by=by, descending=descending).tolist()
         pages = [
@@ -121,9 +121,9 @@ def test_a_page_reads_only_the_parts_of_its_trials(run: RunFolder, tmp_path: Pat
     files = sorted(copy.file("verdicts.parquet").glob("*.parquet"))
     for file in files[1:]:
         file.unlink()
-    assert [line.row for line in parts.page(Chosen(), by="row", descending=False, start=20, stop=30).lines] == list(
-        range(20, 30)
-    )
+    assert [
+        line.row for line in parts.page(TrialFilter(), by="row", descending=False, start=20, stop=30).lines
+    ] == list(range(20, 30))
     with pytest.raises(Exception, match="run-file-damaged"):
         parts.line(len(parts) - 1)
 

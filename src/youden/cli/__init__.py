@@ -13,7 +13,7 @@ from contextlib import suppress
 import click
 
 from youden import __version__
-from youden.cli.options import Loading
+from youden.cli.options import LazyGroup
 from youden.cli.stopping import Stopped, stoppable
 from youden.errors import YoudenError
 from youden.text.printable import plainly, printable, typed, without_passwords
@@ -70,7 +70,7 @@ UNDECIDED = 3
 
 
 @click.command(
-    cls=Loading,
+    cls=LazyGroup,
     groups=HEADINGS,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="First: `youden demo`. Your own agents: `youden init mine.csv`. What is installed: `youden doctor`. Names that "

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     type=click.Choice(["jsonl", "parquet"]),
-    help="Of the export: jsonl, lines as a Batch API and `vllm run-batch` read them, or parquet. [default: jsonl]",
+    help="Format of the export: jsonl (lines as a Batch API and `vllm run-batch` read them) or parquet. [default: jsonl]",
 )
 @click.option(
     "--shards",

@@ -19,6 +19,7 @@ import click
 from youden.cli import UNDECIDED, options, progress, run_options, show
 from youden.cli.options import Number
 from youden.cli.results import judges_tables
+from youden.errors import InputError
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted
 
@@ -285,12 +286,12 @@ def gate_command(
 ) -> int:
     """Is --agent better, no worse or worse than --baseline?
 
-    It says so of items of this kind, or of what --target says, by the answers in RUN. The difference of their abilities gets
-    an interval, from what each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies
-    above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1.
-    Else it is undecided: 3, with the number of calls that decide with a chance of 90 %, wherever the truth lies, and the
-    command that asks them, or the number of items. Agents that were hardly seen to differ are undecided below
-    some 70 items: 12 agreements of 12 still allow a difference on a quarter of all items.
+    The answer comes from RUN, and is about items of this kind unless --target says otherwise. The difference of their abilities
+    gets an interval, from what each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies
+    above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1. Else
+    it is undecided: 3. It then names the command whose calls decide with a chance of 90 %, wherever the truth lies, or the
+    number of items that would. Agents that were hardly seen to differ are undecided below some 70 items: 12 agreements of 12
+    still allow a difference on a quarter of all items.
 
     Nothing is asked and nothing spent. You may look again after more calls: look m may err with 2.5 % / 2^(m−1) on either
     side. Over all looks a wrong 'worse' then has a chance of at most 5 %, and so has a wrong pass. Looks are counted in
@@ -303,7 +304,6 @@ def gate_command(
     In JUnit XML an agent is a test: worse is a failure, undecided an error.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.errors import InputError
     from youden.practice.gate import gate_run, lines_of, next_looks, table
     from youden.report.pages.writing import gate_markdown as render_markdown
     from youden.report.pages.writing import render_junit

@@ -50,10 +50,10 @@ def label_command(
     """Say which answers of RUN to label next.
 
     Writes a table for whoever labels: an id, the prompt, the answer, the other agents' answers to the item, and an empty column
-    `label`, in random order and without agents' names. Whose answers they are, and with what probability each was drawn, stands
-    in the .json beside it: keep both together. Fill in 0 or 1, grades, or win, tie and loss; leave out what you cannot tell.
+    `label`, in random order and without agents' names. The .json beside it says whose answers they are and with what probability
+    each was drawn: keep both together. Fill in 0 or 1, grades, or win, tie and loss; leave out what you cannot tell.
 
-    Labels that are there (--labels) count: no answer is chosen twice. Of each agent, items are drawn at random.
+    Answers that have a label already (--labels) are not chosen again. Items are drawn at random for each agent.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.quality import read_answers
@@ -89,7 +89,7 @@ def quality_command(
 ) -> None:
     """Estimate what labels would say of RUN's agents, from a few.
 
-    Quality is what a label would say of an agent on average, by few labels and ability together.
+    Quality is what a label would say of an agent on average, estimated from a few labels and ability together.
 
     Labels decide where ability misleads, and ability saves labels where it does not: quality lies between an agent's own label
     mean and what ability lets one expect, by how well ability predicts labels here. An agent off that line is named.

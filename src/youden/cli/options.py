@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 
-class Suggesting(click.Group):
+class SuggestingGroup(click.Group):
     """Says what a mistyped command may have meant."""
 
     def resolve_command(
@@ -30,7 +30,7 @@ class Suggesting(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Loading(Suggesting):
+class LazyGroup(SuggestingGroup):
     """Commands by where they are, "module:name", under the headings of `--help`."""
 
     def __init__(self, *args: Any, groups: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
@@ -189,8 +189,8 @@ labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Hold the ranking against labels: CSV, JSONL or Parquet with a column agent and columns of numbers. "
-    "Columns item (labels of agents on items) and alias (an agent's other name) may be there. No fit sees them.",
+    help="Compare the ranking with labels: CSV, JSONL or Parquet with a column agent and columns of numbers. "
+    "Columns item (labels of agents on items) and alias (an agent's other name) may be there. They change no fit.",
 )
 family = click.option(
     "--family",

@@ -18,6 +18,7 @@ import click
 from youden.cli import options, run_options, show
 from youden.cli.options import pairs
 from youden.cli.progress import progress_bar
+from youden.errors import InputError
 from youden.text.printable import typed
 from youden.text.sentences import counted
 
@@ -80,7 +81,6 @@ def generate_command(
     same pool again.
     """
     from youden.data.pools.pool_reader import write_pool
-    from youden.errors import InputError
     from youden.judging.asking.terms import Asking
     from youden.nouns import MAX_MISSING
     from youden.pools.make.agents import load_agents
@@ -184,9 +184,9 @@ def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> s
     is_flag=True,
     help="Go on where more than 1 % of the responses cannot be used; without it that is an error.",
 )
-@click.option("--split", metavar="NAME", help="Of a dataset on the Hub: this split alone.")
-@click.option("--revision", metavar="NAME", help="Of a dataset on the Hub: a branch, tag or commit.")
-@click.option("--subset", metavar="NAME", help="Of a dataset on the Hub that has several: which one.")
+@click.option("--split", metavar="NAME", help="The split of a Hub dataset to read. [default: all]")
+@click.option("--revision", metavar="NAME", help="The branch, tag or commit of a Hub dataset. [default: the newest]")
+@click.option("--subset", metavar="NAME", help="The subset of a Hub dataset that has several.")
 @options.json
 def import_command(
     *,

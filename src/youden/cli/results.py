@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, progress, run_options, show
+from youden.errors import ConfigError
 from youden.text.printable import typed
 from youden.text.sentences import items_compared, signed, with_interval
 from youden.text.tables import Table, two_sided
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @options.run
 @options.labels
 @run_options.of_config("target", "robust", "trusted", "families")
-@click.option("--rates", is_flag=True, help="Write rates.parquet from 10,000,000 trials on, too.")
+@click.option("--rates", is_flag=True, help="Write rates.parquet even for 10,000,000 trials or more.")
 @options.json
 def fit_command(
     *,
@@ -273,7 +274,6 @@ def report_command(
     --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.errors import ConfigError
     from youden.practice.labels import open_labels, validate
     from youden.report.pages import writing as write
 

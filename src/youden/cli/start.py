@@ -23,8 +23,12 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import get_completion_class
 
+from youden import __version__
 from youden.cli import options, run_options, show
 from youden.cli.progress import progress_bar
+from youden.errors import YoudenError
+from youden.extras import EXTRAS
+from youden.resources import find
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted, with_interval
 from youden.text.tables import two_sided
@@ -32,9 +36,9 @@ from youden.text.tables import two_sided
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from youden.data.folder.joined_pools import Grown
+    from youden.data.folder.joined_pools import GrownPool
     from youden.nouns import Json
-    from youden.pools.first_config import Begun
+    from youden.pools.first_config import FirstConfig
     from youden.pools.look.checked import Checked
 
 
@@ -143,7 +147,6 @@ def demo_command(out: Path, as_json: bool) -> None:
     """
     from youden.judging.asking.terms import Asking
     from youden.report.pages.writing import write_report
-    from youden.resources import find
     from youden.run.pipeline import fit_run, judge_run, plan_run
     from youden.study.known_groups import run_group_aucs
 
@@ -205,7 +208,6 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
         return 0
     from youden.judging.config.judge_files import load_judge_config
     from youden.judging.doctor import diagnose
-    from youden.text.printable import printable
 
     diagnoses = diagnose(load_judge_config(judge), environment=os.environ)
     if as_json:
@@ -219,8 +221,6 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
 
 
 def _installed(*, as_json: bool) -> None:
-    from youden import __version__
-    from youden.extras import EXTRAS
     from youden.judging.config.judge_files import known_judges
 
     judges = known_judges()
@@ -261,9 +261,9 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     what, and a table becomes a pool in pools/. The config says in comments what was found, what the run costs, and what else it
     may say. The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked.
 
-    Where the config is there already it stays, and what came to POOL since is taken: new agents, items and responses. Nothing
-    is removed, and answers that changed are named. A run that was judged keeps its pool: the grown one gets a folder of its own,
-    and the command by which it joins the run is named with its cost.
+    A config that exists stays as it is, and the pool takes in what POOL has gained since: new agents, items and responses.
+    Nothing is removed, and answers that changed are named. A judged run keeps its pool: the larger one gets a folder of its
+    own, and the command that adds it to the run is named, with its cost.
     """
     from youden.pools.first_config import find_pool, write_first_config
 
@@ -302,7 +302,7 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     click.echo(f"then: youden run {file}")
 
 
-def _say_grown(begun: Begun, more: Grown) -> None:
+def _say_grown(begun: FirstConfig, more: GrownPool) -> None:
     """What came to a pool whose config was there already, and the command that goes on."""
     what = {"agent": len(more.agents), "item": len(more.items), "further response": more.repeats}
     new = " and ".join(
@@ -325,10 +325,9 @@ def _first(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_ALIKE]) + (f" and {len(names) - MOST_ALIKE:,} more" if len(names) > MOST_ALIKE else "")
 
 
-def _joining(begun: Begun) -> tuple[str, str]:
+def _joining(begun: FirstConfig) -> tuple[str, str]:
     """The command by which what is new joins a judged run, else the one that runs the config; and its cost in words."""
     from youden.data.folder.run_config import ExtensionStep
-    from youden.errors import YoudenError
     from youden.practice.extend import plan_extension
 
     more, run = begun.grown, begun.run

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, show
-from youden.cli.options import Suggesting
+from youden.cli.options import SuggestingGroup
+from youden.errors import ConfigError, InputError
 from youden.text.printable import shown
 from youden.text.sentences import counted
 
@@ -29,7 +30,7 @@ file = click.argument("file", type=click.Path(path_type=Path))
 source = click.argument("source", type=click.Path(path_type=Path), metavar="RUN|POOL")
 
 
-@click.group("cassette", cls=Suggesting)
+@click.group("cassette", cls=SuggestingGroup)
 def cassette_command() -> None:
     """Keep requests and answers as a file, to test and to share.
 
@@ -86,7 +87,6 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
     A POOL is one that `youden generate` made. Every line has to fit the schema and be there once, every key has to follow
     from its request. Problems go to standard output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
     """
-    from youden.errors import InputError
     from youden.judging.outside.cassette_file import check_cassette
     from youden.pools.run_cassettes import missing_requests
 
@@ -133,7 +133,7 @@ def salvage_command(store: Path, out: Path, as_json: bool) -> None:
     show.tell(as_json, asdict(saved), notes=[f"{counted(saved.n_answers, 'answer')} saved from {store} in {out}"])
 
 
-@click.group("store", cls=Suggesting)
+@click.group("store", cls=SuggestingGroup)
 def store_command() -> None:
     """Copy answers between stores; see which batches are under way."""
 
@@ -164,7 +164,6 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
 
     Any host goes on with them: `youden judge CONFIG --mode batch` with this store waits for those that nobody waits for.
     """
-    from youden.errors import ConfigError
     from youden.judging.store.answers import open_store
     from youden.judging.store.claims import all_jobs
 

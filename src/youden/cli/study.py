@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, show
-from youden.cli.options import Loading, Number, words
+from youden.cli.options import LazyGroup, Number, words
 from youden.cli.progress import progress_bar
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, two_sided
@@ -289,6 +289,6 @@ QUESTIONS = {
 }
 
 
-@click.command("study", cls=Loading, groups={"Commands": QUESTIONS})
+@click.command("study", cls=LazyGroup, groups={"Commands": QUESTIONS})
 def study_command() -> None:
     """Ask the paper's questions of a run."""

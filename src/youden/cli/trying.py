@@ -17,7 +17,7 @@ from youden.cli import options, progress, run_options, show
 from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
-    from youden.practice.calibration import Tried
+    from youden.practice.calibration import TriedJudge
     from youden.stats.base.metrics import Metric
     from youden.stats.base.proportions import Proportion
 
@@ -94,7 +94,7 @@ def calibrate_command(
     return 0 if any(one.verdict.outcome == "go" for one in tried) else NONE_PASSES
 
 
-def _table(tried: tuple[Tried, ...]) -> Table:
+def _table(tried: tuple[TriedJudge, ...]) -> Table:
     measures = [one.measures for one in tried]
     bills = [one.bill for one in tried]
     rows = {

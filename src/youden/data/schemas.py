@@ -18,7 +18,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
-from youden.data.folder.trial_tables import PairsSaid, PlanSaid, RatesSaid, VerdictsSaid
+from youden.data.folder.trial_tables import PairsMetadata, PlanMetadata, RatesMetadata, VerdictsMetadata
 from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
 from youden.nouns.facts import CHANCE
@@ -29,10 +29,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 ENDING = ".schema.json"
 SAID: Final[dict[str, type]] = {
-    "plan.parquet": PlanSaid,
-    "verdicts.parquet": VerdictsSaid,
-    "rates.parquet": RatesSaid,
-    "pairs.parquet": PairsSaid,
+    "plan.parquet": PlanMetadata,
+    "verdicts.parquet": VerdictsMetadata,
+    "rates.parquet": RatesMetadata,
+    "pairs.parquet": PairsMetadata,
 }
 _AGENT = columns_of(RankingRow)[0]
 _NUMBER: Json = {"type": ["number", "null"]}

@@ -24,7 +24,7 @@ from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, calling_judge, plan_judge
-from youden.judging.backends.several import InTurn, Jury
+from youden.judging.backends.several import Jury, RoundRobin
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import Failure, RetryPolicy
@@ -157,7 +157,7 @@ def connect(config: JudgeConfig, environment: Mapping[str, str], *, of: Literal[
 
 def _judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
     servers = {one.address: calling_judge(one.backend, one.connection(environment)) for one in config.servers}
-    return InTurn(servers) if len(servers) > 1 else servers[config.address]
+    return RoundRobin(servers) if len(servers) > 1 else servers[config.address]
 
 
 async def judge_plan(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import yaml
 
-from youden.data.folder.joined_pools import Grown, grown
+from youden.data.folder.joined_pools import GrownPool, grown
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
@@ -131,7 +131,7 @@ seed: 0
 """
 
 
-class Begun(NamedTuple):
+class FirstConfig(NamedTuple):
     """A config that was written, and what it says.
 
     cost: of its plan with its judge. place: of the pool. imported: what was made one; None where it was one. source: what the
@@ -145,7 +145,7 @@ class Begun(NamedTuple):
     place: Path
     imported: ImportedPool | None
     source: Path
-    grown: Grown | None = None
+    grown: GrownPool | None = None
     run: RunFolder | None = None
 
 
@@ -190,7 +190,7 @@ def _bring_any(path: Path, place: Path, *, known: Pool | None = None) -> Importe
     return imported
 
 
-def _take_more(source: Path, file: Path, place: Path) -> Begun:
+def _take_more(source: Path, file: Path, place: Path) -> FirstConfig:
     """What came to the pool of the config `file` since it was written. Before a run is judged the pool takes it; a judged run
     keeps its pool, and the whole stands in a new folder, from which it can join. Raises: ConfigError [init-exists]."""
     config = load_run_config(file)
@@ -217,12 +217,12 @@ def _take_more(source: Path, file: Path, place: Path) -> Begun:
         write_pool(found.pool, place)
     else:
         place = Path(config.pool)
-    return Begun(file, found.pool, cost_of_run(config), place, imported, source, found, run if judged else None)
+    return FirstConfig(file, found.pool, cost_of_run(config), place, imported, source, found, run if judged else None)
 
 
 def write_first_config(
     pool: Path, *, out: Path | None = None, judge: str | None = None, environment: Mapping[str, str]
-) -> Begun:
+) -> FirstConfig:
     """A commented config for `pool` in the file `out` (NAME.yaml here). judge: None for the one that can be asked: one that reads
     where its key is in `environment`, else the offline one.
 
@@ -274,7 +274,7 @@ def write_first_config(
     schema.write_text(build_schemas()["config.yaml"], encoding="utf-8")
     with file.open("x", encoding="utf-8") as opened:
         opened.write(text)
-    return Begun(file, read, cost, pool, imported, source)
+    return FirstConfig(file, read, cost, pool, imported, source)
 
 
 def _found(pool: Pool) -> str:

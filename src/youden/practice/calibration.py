@@ -46,7 +46,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedJudge:
     """What one judge answered, what that took, and whether to go on with it."""
 
     judge: str
@@ -91,7 +91,7 @@ def plan_calibration(
     return Calibration(config, known, tuple(experiments), expected_of(plan, kind=configs[0].answers))
 
 
-def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[Tried, ...]:
+def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[TriedJudge, ...]:
     """Every judge asked and decided on.
 
     Raises: as `asked_under`.
@@ -104,7 +104,7 @@ def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[T
         found = answered(one)
         measures, bill = measure(known, found.result), _bill(one, found)
         verdict = decide(measures, n_calls=len(found.result))
-        tried.append(Tried(one.name, one.judge.backend, measures, bill, verdict, found.result.warnings))
+        tried.append(TriedJudge(one.name, one.judge.backend, measures, bill, verdict, found.result.warnings))
     return tuple(tried)
 
 
@@ -150,7 +150,7 @@ def asked_in_words(calibration: Calibration) -> str:
     )
 
 
-def cheapest(tried: Sequence[Tried]) -> Tried | None:
+def cheapest(tried: Sequence[TriedJudge]) -> TriedJudge | None:
     """The judge with a model that passes and costs least a call; an unknown price is the highest."""
     passing = [one for one in tried if one.verdict.outcome == "go" and one.backend not in BASELINES]
     return min(
@@ -158,7 +158,7 @@ def cheapest(tried: Sequence[Tried]) -> Tried | None:
     )
 
 
-def judge_in_words(one: Tried, *, most: int) -> list[str]:
+def judge_in_words(one: TriedJudge, *, most: int) -> list[str]:
     """The verdict with what it rests on, then what a user of this judge has to know. most: calls that the plan has trials for."""
     verdict, measures = one.verdict, one.measures
     worst = "failed" if verdict.outcome == "no-go" else "warning"
@@ -184,7 +184,7 @@ def judge_in_words(one: Tried, *, most: int) -> list[str]:
     return lines
 
 
-def calibration_words(calibration: Calibration, tried: Sequence[Tried]) -> Iterator[str]:
+def calibration_words(calibration: Calibration, tried: Sequence[TriedJudge]) -> Iterator[str]:
     """All there is to say beside the table, a line each."""
     for one in tried:
         yield ""
@@ -194,7 +194,7 @@ def calibration_words(calibration: Calibration, tried: Sequence[Tried]) -> Itera
     yield conclusion(tried)
 
 
-def conclusion(tried: Sequence[Tried]) -> str:
+def conclusion(tried: Sequence[TriedJudge]) -> str:
     """The cheapest judge that passes, or that there is none."""
     best = cheapest(tried)
     if best is not None:
@@ -208,7 +208,7 @@ def conclusion(tried: Sequence[Tried]) -> str:
     return "No judge passes. Do not spend on a run with one of these."
 
 
-def to_json(calibration: Calibration, tried: Sequence[Tried]) -> dict[str, Json]:
+def to_json(calibration: Calibration, tried: Sequence[TriedJudge]) -> dict[str, Json]:
     """One object; NaN is null."""
     best, known = cheapest(tried), calibration.known
     judges = [

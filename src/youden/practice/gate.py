@@ -20,7 +20,7 @@ from youden.nouns import Json, Target
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Floats, Positions
 from youden.nouns.results import ABOUT
-from youden.practice.gate_answers import GateAnswers, Outlook, QualityDifference, read_answers
+from youden.practice.gate_answers import DifferenceForecast, GateAnswers, QualityDifference, read_answers
 from youden.stats.trials.noninferiority import (
     Verdict,
     chance_decided,
@@ -29,7 +29,7 @@ from youden.stats.trials.noninferiority import (
     look_error,
     unseen_share,
 )
-from youden.stats.trials.trial_errors import Left
+from youden.stats.trials.trial_errors import VarianceLeft
 from youden.text.printable import typed
 from youden.text.sentences import counted, near, signed
 from youden.text.tables import Table, two_sided
@@ -259,7 +259,9 @@ def _check(answers: GateAnswers, agent: str) -> None:
         )
 
 
-def gated(outlook: Outlook, look: GateLook, *, n_asked: int, n_items: int, margin: float, usd: float | None) -> Gated:
+def gated(
+    outlook: DifferenceForecast, look: GateLook, *, n_asked: int, n_items: int, margin: float, usd: float | None
+) -> Gated:
     """The verdict of one look, one of `n_asked` asked together. n_items: of the run; usd: a call's price.
 
     Raises: InputError [gate-apart].
@@ -284,10 +286,10 @@ def gated(outlook: Outlook, look: GateLook, *, n_asked: int, n_items: int, margi
     )
 
 
-def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd: float | None) -> Needed:
+def _needed(outlook: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None) -> Needed:
     now = outlook.now
 
-    def chance(left: Left, items: Positions) -> Floats:
+    def chance(left: VarianceLeft, items: Positions) -> Floats:
         return chance_decided(
             now.value,
             (now.variance - now.noise, now.noise),
@@ -305,7 +307,7 @@ def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd:
         return Needed(calls=calls, usd=None if usd is None else usd * calls)
     items = _MORE_ITEMS[np.searchsorted(_MORE_ITEMS, n_items, side="right") :]
     own, noise = (float(min(part, default=1.0)) for part in outlook.left)
-    sure = chance(Left(own * n_items / items, noise * n_items / items), items) >= _SURE
+    sure = chance(VarianceLeft(own * n_items / items, noise * n_items / items), items) >= _SURE
     return Needed(
         items=int(items[sure.argmax()]) if sure.any() else None,
         chance=float(known.max()) if len(known) else None,

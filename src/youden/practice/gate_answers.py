@@ -25,7 +25,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import trial_fit
 from youden.stats.base.clusters import Blocks
 from youden.stats.trials.noninferiority import QuietDifference, quiet_difference
-from youden.stats.trials.trial_errors import ItemContributions, Left, item_contributions, variance_left
+from youden.stats.trials.trial_errors import ItemContributions, VarianceLeft, item_contributions, variance_left
 from youden.study.replaying import usd_per_call
 
 BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
@@ -34,7 +34,7 @@ UNLINKED = QuietDifference(math.nan, math.nan, 0, math.nan, math.nan)
 _STEPS = 4000
 
 
-class Outlook(NamedTuple):
+class DifferenceForecast(NamedTuple):
     """A difference of abilities now, its variance NaN where nothing says how two agents compare.
 
     calls: int64[n], calls more, up to all there are; left: what they leave of the items' own part of the variance and of the
@@ -43,7 +43,7 @@ class Outlook(NamedTuple):
 
     now: QuietDifference
     calls: Positions
-    left: Left
+    left: VarianceLeft
     items_then: Positions
 
 
@@ -66,7 +66,7 @@ class GateAnswers:
     agent_ids: tuple[str, ...]
     n_items: int
     judged: Bools
-    outlook: Callable[[int, int], Outlook]
+    outlook: Callable[[int, int], DifferenceForecast]
     method: str
     digest: str
     signature: str
@@ -109,7 +109,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 def outlooks(
     result: Verdicts, found: Abilities | None, *, target: Target = "items-like-these"
-) -> Callable[[int, int], Outlook]:
+) -> Callable[[int, int], DifferenceForecast]:
     """The outlook on (new, old), positions of two agents. found: what `abilities_of` gives of the same answers."""
     if found is None:
         return _by_fit(tally(result), result.plan, target)
@@ -122,22 +122,24 @@ def _method(*, fitted: bool, target: Target) -> str:
     return method if target == "items-like-these" else f"{method.split(',')[0]}, errors as in the ranking, Student t"
 
 
-def _on_these(found: Abilities, kind: Callable[[int, int], Outlook]) -> Callable[[int, int], Outlook]:
+def _on_these(
+    found: Abilities, kind: Callable[[int, int], DifferenceForecast]
+) -> Callable[[int, int], DifferenceForecast]:
     """The same outlook, with the variance that the ranking has on these items: more calls on them take it all away.
 
     It is forecast to go as one over the calls, and does so at least.
     """
 
-    def outlook(new: int, old: int) -> Outlook:
+    def outlook(new: int, old: int) -> DifferenceForecast:
         than, C = kind(new, old), found.covariance.covariance
         variance = max(float(C[new, new] + C[old, old] - 2 * C[new, old]), 0.0)
         now = than.now._replace(variance=variance, noise=variance, hidden=0.0)
-        return Outlook(now, than.calls, Left(than.left.noise, than.left.noise), than.items_then)
+        return DifferenceForecast(now, than.calls, VarianceLeft(than.left.noise, than.left.noise), than.items_then)
 
     return outlook
 
 
-def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
+def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], DifferenceForecast]:
     plan = result.plan
     used = learned(result) if extensions_of(plan).steps else (plan.slot >= 0) & result.answered
     found = item_contributions(
@@ -154,12 +156,12 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
     ways = 2 if plan.options.get("pairs") == "unordered" else 1
     most = plan.n_items * (extensions_of(plan).anchors - 1) // ways
 
-    def outlook(new: int, old: int) -> Outlook:
+    def outlook(new: int, old: int) -> DifferenceForecast:
         now = max(1, round(float(n_slots[[new, old]].mean())))
         slots = _steps(now, most)
         calls = (slots - now) * calls_a_slot(plan, n_agents=2)
         left = variance_left(slots, now=now, n_items=plan.n_items)
-        return Outlook(quiet_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
+        return DifferenceForecast(quiet_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
 
     return outlook
 
@@ -169,7 +171,7 @@ def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
     return 2 * n_agents * (2 if plan.independent == "twin" else 1)
 
 
-def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, int], Outlook]:
+def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, int], DifferenceForecast]:
     """Variances go as one over the paired calls: on the two agents alone where the plan has slots, else on everybody."""
     scores = train_scores(rates, None if plan is None else plan.split, kind="symmetric")
     model = ClippedLinear().fit(scores)
@@ -189,11 +191,11 @@ def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, i
         model, scores
     )
 
-    def outlook(new: int, old: int) -> Outlook:
+    def outlook(new: int, old: int) -> DifferenceForecast:
         both = (of for of in groups if not np.isnan(of.ability[[new, old]]).any())
         of = next(both, None)
         now = UNLINKED if of is None else quiet_difference(of, new, old)
-        return Outlook(now, more, Left(ratio, ratio), np.full(len(more), now.n_items))
+        return DifferenceForecast(now, more, VarianceLeft(ratio, ratio), np.full(len(more), now.n_items))
 
     if target == "these-items":
         return _on_these(fitted_abilities(model, scores, answers, fpr=None, target=target), outlook)

@@ -32,7 +32,7 @@ from youden.text.sentences import near
 
 
 @dataclass(frozen=True)
-class Landing:
+class AttackPlace:
     """Where a ranking puts the planted agents, and what it does to the others.
 
     place: of the best of them, 1 is first, half places are ties; of: how many places there are, the weak agent's taken by them.
@@ -75,7 +75,7 @@ def _scored(of: AllAnswers, group: Ids) -> Floats:
     return reweighted(of.blocks, of.totals, group_balanced(group)).ability
 
 
-def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> Landing | None:
+def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> AttackPlace | None:
     """before: float[K], without the attack; after: float[K + m], the planted agents last. ids: of the K.
 
     None where nothing ranks them, as where all agents are linked to each other.
@@ -88,7 +88,7 @@ def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> L
     best, rest = known.max(), after[:K][others]
     moved = np.abs(tied_places(before[others]) - tied_places(rest))
     most = int(np.argmax(moved))
-    return Landing(
+    return AttackPlace(
         place=1 + int((rest > best).sum()) + int((rest == best).sum()) / 2,
         of=int(others.sum()) + 1,
         shift=float(moved.mean()),

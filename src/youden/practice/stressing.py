@@ -13,16 +13,24 @@ from youden.judging.asking.terms import Asking
 from youden.nouns import PAIRED, Finding, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.pools.look.check import agent_findings
-from youden.pools.look.checked import LookedAt
+from youden.pools.look.checked import SampledTexts
 from youden.pools.look.plain_facts import lengths
 from youden.practice.attacks import Planted
 from youden.practice.experiment import asked_under
-from youden.practice.planned_stress import Landing, PlannedAttack, PlannedStress, abilities, check_cost, land, place_of
+from youden.practice.planned_stress import (
+    AttackPlace,
+    PlannedAttack,
+    PlannedStress,
+    abilities,
+    check_cost,
+    land,
+    place_of,
+)
 from youden.text.tables import Table, two_sided
 
 
 @dataclass(frozen=True)
-class Landed:
+class AttackResult:
     """What became of one attack.
 
     agents: who was planted. n_new: calls that only this attack asked, n_missing of which have no answer. landings: by way of
@@ -35,7 +43,7 @@ class Landed:
     agents: tuple[str, ...] = ()
     n_new: int = 0
     n_missing: int = 0
-    landings: Mapping[str, Landing] = field(default_factory=dict)
+    landings: Mapping[str, AttackPlace] = field(default_factory=dict)
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     accused: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
@@ -59,7 +67,7 @@ class Stress:
     weak: str
     because: str
     places: Mapping[str, int | None]
-    attacks: tuple[Landed, ...]
+    attacks: tuple[AttackResult, ...]
     warnings: tuple[Finding, ...]
     usd: float
 
@@ -80,13 +88,13 @@ def stress(planned: PlannedStress, asking: Asking | None = None) -> Stress:
     landed = []
     for one in planned.attacks:
         if one.planted is None or one.experiment is None:
-            landed.append(Landed(one.name, one.attack.what, why_not=one.why_not))
+            landed.append(AttackResult(one.name, one.attack.what, why_not=one.why_not))
             continue
         try:
             found, usd = asked(one.experiment)
         except ReplayMissError:
             why_not = "Its answers were never recorded, and this judge only repeats what was."
-            landed.append(Landed(one.name, one.attack.what, why_not=why_not))
+            landed.append(AttackResult(one.name, one.attack.what, why_not=why_not))
             continue
         spent += usd
         landed.append(_landed(planned, one, one.planted, found, before=before, accused=accused))
@@ -114,7 +122,7 @@ def _landed(
     *,
     before: Mapping[str, Floats],
     accused: frozenset[tuple[str, str]],
-) -> Landed:
+) -> AttackResult:
     ids = tuple(agent.id for agent in planned.own.pool.agents)
     findings = _looked(planted.pool)
     after = abilities(result, families=planned.families, clones=_clones(findings))
@@ -125,7 +133,7 @@ def _landed(
     fresh = {agent for _, agent in _accused(findings) - accused} - {*planted.ids, ids[planned.weak]}
     places = {name: land(before[name], after[name], weak=planned.weak, ids=ids) for name in before}
     alarmed = {k for alarm in TrialsByItem.of(result).yeses.alarms() for k in alarm.agents}
-    return Landed(
+    return AttackResult(
         attack=one.name,
         what=one.attack.what,
         agents=planted.ids,
@@ -139,7 +147,7 @@ def _landed(
 
 
 def _looked(pool: Pool) -> list[Finding]:
-    return agent_findings(LookedAt.of(pool), lengths(pool))
+    return agent_findings(SampledTexts.of(pool), lengths(pool))
 
 
 def _accused(findings: list[Finding]) -> frozenset[tuple[str, str]]:
@@ -186,12 +194,12 @@ def conclusion(found: Stress) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def gained(found: Stress, one: Landed) -> float:
+def gained(found: Stress, one: AttackResult) -> float:
     """How many places the best planted agent stands above the weak agent, in the plain ranking."""
     return (found.places["plain"] or found.n_agents) - one.landings["plain"].place
 
 
-def seen(one: Landed) -> bool:
+def seen(one: AttackResult) -> bool:
     """Whether check or an alarm names a planted agent."""
     return bool(one.named or one.alarms)
 
@@ -227,11 +235,11 @@ def _rows(found: Stress) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _moved(landing: Landing | None) -> str:
+def _moved(landing: AttackPlace | None) -> str:
     return "–" if landing is None else f"{landing.shift:.2f} ({landing.most})"
 
 
-def _named(one: Landed) -> str:
+def _named(one: AttackResult) -> str:
     said = [slug if len(caught) == len(one.agents) else f"{slug} ({len(caught)})" for slug, caught in one.named.items()]
     said += [f"beside them {', '.join(one.accused)}"] if one.accused else []
     return ", ".join(said) or "silent"

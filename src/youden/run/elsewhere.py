@@ -27,7 +27,7 @@ from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.estimate import estimate
 from youden.judging.outside.exporting import ExportedPlan, Format, export_requests
-from youden.judging.outside.importing_answers import Taken, import_answers
+from youden.judging.outside.importing_answers import ImportCounts, import_answers
 from youden.judging.store.answers import VARIABLE, open_store
 from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Plan, Verdicts
@@ -79,7 +79,7 @@ def export_run(
         )
 
 
-def import_run(planned: PlannedRun, paths: Sequence[Path]) -> Taken:
+def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     """Take answers at `paths` into the run's store; those to later rounds once the answers before them are there.
 
     Raises: as `import_answers`; JudgeError [run-busy].

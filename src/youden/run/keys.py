@@ -15,7 +15,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.folder.parquet_tables import Said, read_table, with_said, write_rows
+from youden.data.folder.parquet_tables import TableMetadata, read_table, with_table_metadata, write_rows
 from youden.data.folder.run_files import damaged
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import cuts_of
@@ -84,11 +84,11 @@ def _file(folder: RunFolder, questions: Questions) -> Path:
     return folder.file(f"keys-{questions.digest[:12]}.parquet")
 
 
-def _said(questions: Questions, plan: Plan) -> KeysSaid:
-    return KeysSaid(plan_digest=plan.digest, judge_digest=questions.digest)
+def _said(questions: Questions, plan: Plan) -> KeysMetadata:
+    return KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
 
 
-class KeysSaid(Said):
+class KeysMetadata(TableMetadata):
     """What keys were made for, each a sha256 (hex): the plan with its pool, and all of the judge that decides requests."""
 
     noun: Literal["keys"] = "keys"
@@ -96,7 +96,7 @@ class KeysSaid(Said):
     judge_digest: str
 
 
-def write_keys(path: Path, keys: Iterable[str], said: KeysSaid, *, n: int, cuts: Sequence[int] = ()) -> None:
+def write_keys(path: Path, keys: Iterable[str], said: KeysMetadata, *, n: int, cuts: Sequence[int] = ()) -> None:
     """Write `n` keys, in hex, as they come, replacing the file in one step. cuts: rows at which a new part begins; with some,
     `path` becomes a folder of parts."""
     rest = iter(keys)
@@ -107,8 +107,8 @@ def write_keys(path: Path, keys: Iterable[str], said: KeysSaid, *, n: int, cuts:
     write_rows(path, write, said, n=n, cuts=cuts)
 
 
-def _write(path: Path, keys: Iterator[str], said: KeysSaid) -> None:
-    schema = with_said(_SCHEMA, said)
+def _write(path: Path, keys: Iterator[str], said: KeysMetadata) -> None:
+    schema = with_table_metadata(_SCHEMA, said)
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_page_checksum=True) as file:
         while text := "".join(islice(keys, ROWS)):
             data = pa.py_buffer(bytes.fromhex(text))
@@ -116,9 +116,9 @@ def _write(path: Path, keys: Iterator[str], said: KeysSaid) -> None:
             file.write_batch(pa.record_batch([column], schema=schema))
 
 
-def read_keys(path: Path, said: KeysSaid, *, n: int) -> KeyFile:
+def read_keys(path: Path, said: KeysMetadata, *, n: int) -> KeyFile:
     """The `n` keys at `path`. Raises: RunFolderError where they were made for something else, or are not whole."""
-    table = read_table(path, KeysSaid)
+    table = read_table(path, KeysMetadata)
     if table.said != said:
         raise damaged(path, "it was made for another plan, pool or judge")
     found = KeyFile(path, table.files)

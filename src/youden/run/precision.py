@@ -25,8 +25,8 @@ from youden.run.ability import balanced
 from youden.run.ranking import standing_of
 from youden.stats.forecast import (
     DOMAINS,
+    DomainRange,
     OwnVariances,
-    Range,
     alike_width,
     expected_recall,
     expected_regret,
@@ -54,7 +54,7 @@ class Reach(NamedTuple):
     where even every comparison is too few."""
 
     within: float
-    nearest: Range
+    nearest: DomainRange
     items: int
     calls: tuple[int, int | None]
 
@@ -73,14 +73,14 @@ class Expected:
     """
 
     trials: float
-    half_width: dict[float, Range]
+    half_width: dict[float, DomainRange]
     n_apart: int
     width: float | None
-    trials_needed: Range | None
+    trials_needed: DomainRange | None
     items_needed: int | None
-    rho: Range | None
-    recall: Range | None
-    regret: dict[float, tuple[Range, Range]]
+    rho: DomainRange | None
+    recall: DomainRange | None
+    regret: dict[float, tuple[DomainRange, DomainRange]]
     reach: Reach | None
     source: str
     domains: str
@@ -118,7 +118,7 @@ def expected_of(plan: Plan, parts: OwnVariances | None = None, *, kind: AnswerKi
         n_paired = looks_for.budget(plan.split.train)
     trials = 2 * n_paired / plan.n_agents
     most = (plan.n_agents - 1) * plan.n_items
-    widths: dict[float, Range] = {}
+    widths: dict[float, DomainRange] = {}
     for times in TIMES if (plan.slot >= 0).any() and looks_for is None else ():
         n_slots = round(times * trials / 2)
         if 2 <= n_slots <= most:
@@ -128,7 +128,7 @@ def expected_of(plan: Plan, parts: OwnVariances | None = None, *, kind: AnswerKi
                 else range_of(half_widths(parts, n_slots, plan.n_items).mean(keepdims=True))
             )
     measured = (plan.slot >= 0).any() and trials < 2 * most
-    losses: dict[float, tuple[Range, Range]] = {}
+    losses: dict[float, tuple[DomainRange, DomainRange]] = {}
     for times in TIMES if measured and (looks_for is None or looks_for.within is None) else ():
         alike, searched = (expected_regret(times * trials, search=search) for search in (False, True))
         if alike is not None and searched is not None:
@@ -305,7 +305,7 @@ def expected_words(expected: Expected, *, usd_per_call: float | None = None, n_a
             yield "judges and agents differ by so much; a run of fewer calls first says by its own answers what more of them buy"
 
 
-def _of_regret(regret: dict[float, tuple[Range, Range]]) -> str:
+def _of_regret(regret: dict[float, tuple[DomainRange, DomainRange]]) -> str:
     """What taking the first one loses, and which way of asking loses less."""
     alike, searched = regret[1.0]
     more = [
@@ -349,11 +349,11 @@ def _of_width(expected: Expected, width: float, usd_per_call: float | None, n_ag
     return f"± {width:g} takes {low:,.0f} to {high:,.0f} trials an agent, {calls[0]:,.0f} to {calls[1]:,.0f} calls{usd}"
 
 
-def _span(value: Range) -> str:
+def _span(value: DomainRange) -> str:
     low, _, high = (f"{x:.3f}" for x in value)
     return low if low == high else f"{low} to {high}"
 
 
-def _shown(value: Range, digits: int = 3) -> str:
+def _shown(value: DomainRange, digits: int = 3) -> str:
     low, mean, high = (f"{x:.{digits}f}" for x in value)
     return mean if low == high else f"{mean} ({low} to {high})"

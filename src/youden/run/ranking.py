@@ -121,7 +121,7 @@ def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
     return told_apart(fit_rates(rates, target=target).found)
 
 
-class Way(NamedTuple):
+class RankingMethod(NamedTuple):
     """ranks: which plans are its own; abilities: None where it cannot rank their trials after all."""
 
     ranks: Callable[[Plan], bool]
@@ -129,12 +129,12 @@ class Way(NamedTuple):
 
 
 ESTIMATORS = (
-    Way(
+    RankingMethod(
         lambda plan: plan.extensions is not None,
         lambda trials, aim: searched_on(trials, anchors_of(trials, target=aim.target)),
     ),
-    Way(lambda plan: plan.design == Adaptive.name, of_search),
-    Way(lambda plan: bool(plan.split.train.all()), of_slots),
+    RankingMethod(lambda plan: plan.design == Adaptive.name, of_search),
+    RankingMethod(lambda plan: bool(plan.split.train.all()), of_slots),
 )
 """The first that can ranks; where none can, `fitted`."""
 

@@ -38,7 +38,7 @@ from youden.protocol.scores import tally
 from youden.run.ability import Abilities, ranking_table, told_apart
 from youden.stats.base.clusters import Blocks, CentredCovariance, PairBlock
 from youden.stats.partners import (
-    Linked,
+    LinkedPairs,
     PairTotals,
     Partners,
     all_partners,
@@ -127,7 +127,7 @@ class MadeStanding(NamedTuple):
     facts: StandingFacts
 
 
-def links_of(of: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> Linked:
+def links_of(of: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> LinkedPairs:
     """Pairs that agree far beyond their abilities. clones: agents that are linked whatever the answers say."""
     known = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     at = {agent: n for n, agent in enumerate(agent_ids)}
@@ -312,7 +312,7 @@ EACH = 16
 Ask = Callable[[Plan], Verdicts]
 
 
-def most_suspected(found: Linked, n: int) -> Positions:
+def most_suspected(found: LinkedPairs, n: int) -> Positions:
     """Up to n pairs to ask more, int[M, 2], the largest residual first; pairs whose agents are in one cluster are settled."""
     open_ = np.triu(found.suspected, 1) & (found.cluster[:, None] != found.cluster)
     one, other = np.nonzero(open_)

@@ -214,7 +214,7 @@ LOSSES = (
 )
 
 
-class Range(NamedTuple):
+class DomainRange(NamedTuple):
     """Lowest, mean and highest of the domains."""
 
     low: float
@@ -240,22 +240,22 @@ def odd_parts(share: float, kind: AnswerKind) -> OwnVariances:
     return OwnVariances(parts.own * stretch**2, parts.noise * stretch**2)
 
 
-def prior_half_width(n_slots: int, n_items: int, kind: AnswerKind) -> Range:
+def prior_half_width(n_slots: int, n_items: int, kind: AnswerKind) -> DomainRange:
     """Of the average agent at `n_slots` slots on `n_items` items, were the run like one of the domains."""
     return range_of(half_widths(prior_parts(kind), n_slots, n_items))
 
 
-def expected_rho(trials: float, kind: AnswerKind) -> Range | None:
+def expected_rho(trials: float, kind: AnswerKind) -> DomainRange | None:
     """Spearman's ρ to the dense ranking at `trials` trials an agent; None beyond what was measured."""
     return _between(trials, [one.rho for one in DOMAINS[kind]])
 
 
-def expected_recall(trials: float, kind: AnswerKind) -> Range | None:
+def expected_recall(trials: float, kind: AnswerKind) -> DomainRange | None:
     """Share of the dense top 5 that is found; None beyond what was measured."""
     return _between(trials, [one.recall for one in DOMAINS[kind]])
 
 
-def expected_regret(trials: float, *, search: bool) -> Range | None:
+def expected_regret(trials: float, *, search: bool) -> DomainRange | None:
     """By how much the best is better than the one named, on average; None beyond what was measured."""
     return _between(trials, [one.search if search else one.everybody for one in LOSSES])
 
@@ -270,12 +270,12 @@ def alike_width(within: float, n_agents: int) -> float:
     return float(within * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * -ndtri((1 - LEVEL) / (n_agents - 1))))
 
 
-def _between(trials: float, rows: list[tuple[float, ...]]) -> Range | None:
+def _between(trials: float, rows: list[tuple[float, ...]]) -> DomainRange | None:
     if not TRIALS[0] <= trials <= TRIALS[-1]:
         return None
     return range_of(np.array([np.interp(np.log(trials), np.log(TRIALS), row) for row in rows]))
 
 
-def range_of(values: Floats) -> Range:
+def range_of(values: Floats) -> DomainRange:
     """Of at least one value."""
-    return Range(float(values.min()), float(values.mean()), float(values.max()))
+    return DomainRange(float(values.min()), float(values.mean()), float(values.max()))

@@ -182,7 +182,7 @@ _MAD_OF_LINKS = 0.6745
 
 
 @dataclass(frozen=True, eq=False)
-class Linked(ReadOnly):
+class LinkedPairs(ReadOnly):
     """Which pairs are linked, and why.
 
     effect: float[K], a_i; residual: float[K, K], NaN where two never met; needed: float[K, K], the residual it takes; agreement:
@@ -205,7 +205,7 @@ class Linked(ReadOnly):
         return tuple(sorted((c for c in found if len(c) > 1), key=lambda c: (-len(c), c)))
 
 
-def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> Linked:
+def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> LinkedPairs:
     """Links i and k where m_ik − a_i − a_k > max(.5, 4 MAD, 4.5 errors) and m_ik is above the 70th percentile of usual pairs.
 
     That percentile counts as .7 where it is more.
@@ -224,7 +224,7 @@ def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> Linked:
     off = np.triu(of.met, 1)
     if K < FEWEST or off.sum() <= K:
         nothing = np.zeros((K, K), dtype=np.bool_)
-        return Linked(effect, residual, np.full((K, K), np.nan), np.nan, nothing, known, _components(known))
+        return LinkedPairs(effect, residual, np.full((K, K), np.nan), np.nan, nothing, known, _components(known))
     spread = float(np.median(np.abs(residual[off])) ** 2 - _MAD_OF_LINKS**2 * np.median(of.error[off] ** 2))
     usual = SPREADS * np.sqrt(max(spread, 0.0))
     error = np.where(of.met, of.error, 0.0)
@@ -238,7 +238,7 @@ def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> Linked:
     found = (beyond > needed) & (mean > agreement) & (mean > below + SURE * np.maximum(error, chance))
     suspected = (beyond > least) & (mean + error > agreement)
     linked = found | known
-    return Linked(effect, residual, needed, agreement, suspected & ~linked, linked, _components(linked))
+    return LinkedPairs(effect, residual, needed, agreement, suspected & ~linked, linked, _components(linked))
 
 
 def _components(linked: Bools) -> Ids:

@@ -73,7 +73,7 @@ class Spread:
         return [None if np.isnan(column).any() else cls.of(column) for column in table.T]
 
 
-class Kept(NamedTuple):
+class FoldScores(NamedTuple):
     """What a fit keeps of a fold: RMSE on held-out cells; ρ and τ of abilities with those of the dense training fit; AUC of
     abilities for known groups, NaN without groups."""
 
@@ -92,13 +92,13 @@ class Fold:
     held: Floats
     dense: Floats
 
-    def kept_by(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> Kept:
+    def kept_by(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> FoldScores:
         """By `model`, fitted to `scores` of the training cells. groups: what AUC tells apart."""
         predicted = model.fit(scores).predict()
         theta = model.ability_
         both = ~(np.isnan(theta) | np.isnan(self.dense))
         either = None if groups is None else (groups.positive | groups.negative) & ~np.isnan(theta)
-        return Kept(
+        return FoldScores(
             rmse(predicted, np.where(np.isnan(predicted), np.nan, self.held)).value,
             spearman(theta[both], self.dense[both]).value,
             kendall(theta[both], self.dense[both]).value,

@@ -34,7 +34,7 @@ from youden.report.data.opened_trials import Sources, cells_of, find_sources, ju
 from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
 from youden.report.data.report import build_report
 from youden.report.data.summary import summarise_run
-from youden.report.data.trial_rows import KINDS, Chosen, Column, TrialBook
+from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
 from youden.report.pages.embed import live_figures, names_in
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
@@ -202,7 +202,7 @@ class Viewer:
             if asked.get(name, allowed[0]) not in allowed:
                 raise HTTPException(400, f"{name} is one of: {', '.join(allowed)}.")
         plan, words = opened.book.plan, asked.get("text", "")
-        chosen = Chosen(
+        chosen = TrialFilter(
             agents=named(plan.agent_ids, asked.get("agent", "")),
             items=named(plan.item_ids, asked.get("item", "")),
             arm=asked.get("arm"),

@@ -24,7 +24,7 @@ from youden.nouns import MISSING_REASONS, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.report.data.answer_blocks import trials_on_disk
 from youden.report.data.ranking_tables import RankedAgent, rank_agents
-from youden.report.data.trial_rows import Chosen, Column, Page, TrialLine, TrialRows
+from youden.report.data.trial_rows import Column, Page, TrialFilter, TrialLine, TrialRows
 from youden.run.ranking import rank
 from youden.text.printable import printable
 
@@ -55,7 +55,7 @@ class TrialParts:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def page(self, chosen: Chosen, *, by: Column, descending: bool, start: int, stop: int) -> Page:
+    def page(self, chosen: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
         """The trials from `start` to `stop` among those that fit, sorted by a column. Raises: HTTPException 400."""
         if chosen.kind == "answers differ":
             raise HTTPException(
@@ -63,7 +63,7 @@ class TrialParts:
                 "This run lies in parts that are read one at a time, so trials whose answers differ are not gathered. "
                 "Choose an agent and an item instead.",
             )
-        if by == "row" and chosen == Chosen():
+        if by == "row" and chosen == TrialFilter():
             every = range(len(self))[::-1] if descending else range(len(self))
             return Page(len(self), tuple(self.line(row) for row in every[start:stop]))
         block, level, n = self._count(chosen, by)
@@ -93,14 +93,14 @@ class TrialParts:
         blocks = [self._blocks[self._block_of(row)] for row in rows]
         return [block.keys_of(np.array([row - block.start]))[0] for block, row in zip(blocks, rows, strict=True)]
 
-    def _count(self, chosen: Chosen, by: Column) -> _Counted:
+    def _count(self, chosen: TrialFilter, by: Column) -> _Counted:
         if self._counted is None or self._counted[0] != (chosen, by):
             found = [self._levels(number, chosen, by) for number in range(len(self._blocks))]
             counted = _Counted(*(np.concatenate(column) for column in zip(*found, strict=True)))
             self._counted = (chosen, by), counted
         return self._counted[1]
 
-    def _levels(self, number: int, chosen: Chosen, by: Column) -> _Counted:
+    def _levels(self, number: int, chosen: TrialFilter, by: Column) -> _Counted:
         value = self._rows(number).values(chosen, by=by)
         if by == "row":
             value = np.full(len(value), float(number))

@@ -129,7 +129,7 @@ def join_repeats(pool: Pool, more: Pool) -> Pool:
     return joined
 
 
-class Grown(NamedTuple):
+class GrownPool(NamedTuple):
     """A pool and what came to it. agents, items: ids that are new; repeats: how many further responses of its agents to its items
     there are; other: cells, in words, whose response is another one now; gone: agents and items that came no more, and stay."""
 
@@ -141,7 +141,7 @@ class Grown(NamedTuple):
     gone: tuple[str, ...]
 
 
-def grown(pool: Pool, more: Pool, *, keep: bool) -> Grown:
+def grown(pool: Pool, more: Pool, *, keep: bool) -> GrownPool:
     """`pool` and, behind its own, the agents, items and responses that only `more` has; nothing goes.
 
     keep: a cell of `pool` stays as it is where `more` has another response, or the first one; else `more` is believed.
@@ -168,7 +168,7 @@ def grown(pool: Pool, more: Pool, *, keep: bool) -> Grown:
             other.append(f"'{ids[0][k]}' to '{ids[1][j]}'")
             own = own if keep else come
         said[k, j] = own
-    return Grown(
+    return GrownPool(
         Pool.of_blocks(tuple(agents), tuple(items), _stacked(said, (len(agents), len(items))), pool.name),
         agents=tuple(ids[0][pool.n_agents :]),
         items=tuple(ids[1][pool.n_items :]),

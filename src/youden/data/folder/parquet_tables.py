@@ -123,7 +123,7 @@ Names = Mapping[str, Sequence[str]]
 """The ids that columns hold, by whose they are: agents, items, models."""
 
 
-class Said(StrictFile):
+class TableMetadata(StrictFile):
     """What a table says beside its rows, as JSON in its metadata."""
 
     version: int = VERSION
@@ -173,7 +173,7 @@ def write_table(path: Path, table: pa.Table, said: BaseModel, *, cuts: Sequence[
 
     cuts: rows at which a new part begins; with some, `path` becomes a folder of parts.
     """
-    table = table.replace_schema_metadata(with_said(table.schema, said).metadata)
+    table = table.replace_schema_metadata(with_table_metadata(table.schema, said).metadata)
 
     def write(part: Path, start: int, stop: int) -> None:
         pq.write_table(table.slice(start, stop - start), part, compression="zstd")
@@ -194,7 +194,7 @@ def write_rows(
             write(folder / f"part-{number:05d}.parquet", start, stop)
 
 
-def with_said(schema: pa.Schema, said: BaseModel) -> pa.Schema:
+def with_table_metadata(schema: pa.Schema, said: BaseModel) -> pa.Schema:
     """The schema of a table that says `said` beside its rows."""
     return schema.with_metadata({_KEY: said.model_dump_json().encode()})
 
@@ -303,7 +303,7 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
     return ParquetTable(path, files, n_rows, parse(path, said, TypeAdapter(kind)))
 
 
-def read_said(path: Path, kind: type[M]) -> M:
+def read_table_metadata(path: Path, kind: type[M]) -> M:
     """What a table says beside its rows, which are not looked at. Raises: as `read_table`."""
     return parse(path, _files_and_said(path, whole=False).said, TypeAdapter(kind))
 

@@ -21,7 +21,7 @@ from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import FitTerms, RunConfig, config_at, dump_run_config
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
-from youden.data.folder.trial_tables import VerdictsSaid
+from youden.data.folder.trial_tables import VerdictsMetadata
 from youden.errors import RunFolderError
 from youden.nouns import (
     CurlCurve,
@@ -68,7 +68,7 @@ class JudgedFiles(NamedTuple):
     """A run's plan without its trials, and the table of its verdicts."""
 
     plan: Plan
-    verdicts: ParquetTable[VerdictsSaid]
+    verdicts: ParquetTable[VerdictsMetadata]
 
 
 @dataclass(frozen=True)
@@ -161,11 +161,11 @@ class RunFolder:
 
     def judged_plan(self) -> str:
         """The digest of the plan whose answers verdicts.parquet holds."""
-        return trial_tables.read_verdicts_said(self.file("verdicts.parquet")).plan_digest
+        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).plan_digest
 
     def judged_by(self) -> Mapping[str, Json]:
         """The judge that gave the answers in verdicts.parquet, as it signed them."""
-        return trial_tables.read_verdicts_said(self.file("verdicts.parquet")).judge
+        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).judge
 
     def remember(self, pool: Pool, config: RunConfig) -> None:
         """Keep the pool of `config`, texts and all, for whoever asks this object."""

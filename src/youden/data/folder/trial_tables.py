@@ -20,11 +20,11 @@ from pydantic import JsonValue, create_model
 from youden.data.atomic import replacing
 from youden.data.folder.parquet_tables import (
     ParquetTable,
-    Said,
+    TableMetadata,
     encoded,
-    read_said,
     read_table,
-    with_said,
+    read_table_metadata,
+    with_table_metadata,
     write_table,
 )
 from youden.data.folder.run_files import StrictFile, damaged, read_bytes
@@ -71,7 +71,7 @@ class _Rounds(StrictFile):
     turns: tuple[_Turn, ...]
 
 
-class _PlanSaid(Said):
+class _PlanMetadata(TableMetadata):
     noun: Literal["plan"] = "plan"
     options: Mapping[str, JsonValue]
     rounds: _Rounds | None
@@ -85,13 +85,13 @@ _IN_OTHER_WORDS = ("trials", "n_agents", "n_items", "agent_ids", "item_ids")
 _AS_IT_IS: dict[str, Any] = {
     name: (hint, ...)
     for name, hint in get_type_hints(Plan).items()
-    if name in Plan.__dataclass_fields__ and name not in (*_IN_OTHER_WORDS, *_PlanSaid.model_fields)
+    if name in Plan.__dataclass_fields__ and name not in (*_IN_OTHER_WORDS, *_PlanMetadata.model_fields)
 }
-PlanSaid = create_model("PlanSaid", __base__=_PlanSaid, **_AS_IT_IS)
+PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_AS_IT_IS)
 """All of a plan but its trials."""
 
 
-class VerdictsSaid(Said):
+class VerdictsMetadata(TableMetadata):
     noun: Literal["verdicts"] = "verdicts"
     plan_digest: str
     judge: Mapping[str, JsonValue]
@@ -104,7 +104,7 @@ class VerdictsSaid(Said):
 def write_plan(path: Path, plan: Plan) -> None:
     """A row a trial; everything else of the plan in the metadata."""
     rounds, split = plan.rounds, plan.split
-    said = PlanSaid(
+    said = PlanMetadata(
         **{name: getattr(plan, name) for name in _AS_IT_IS},
         options=dict(plan.options),
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
@@ -126,7 +126,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
-    table = read_table(path, PlanSaid)
+    table = read_table(path, PlanMetadata)
     said = table.said
     return _plan(path, said, Trials(**table.read(_asked(table.names), {"agents": said.agents, "items": said.items})))
 
@@ -145,11 +145,11 @@ class PlanAlone(NamedTuple):
 
 def read_plan_alone(path: Path) -> PlanAlone:
     """The plan without its trials. Raises: RunFolderError."""
-    said = read_said(path, PlanSaid)
+    said = read_table_metadata(path, PlanMetadata)
     return PlanAlone(_plan(path, said, Trials.concat([])), said.digest)
 
 
-def _plan(path: Path, said: _PlanSaid, trials: Trials) -> Plan:
+def _plan(path: Path, said: _PlanMetadata, trials: Trials) -> Plan:
     shape, rounds = (len(said.agents), len(said.items)), said.rounds
     return Plan(
         trials=trials,
@@ -178,7 +178,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     """The plan's columns, then what became of each trial."""
     plan = verdicts.plan
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS} | {"missing": verdicts.missing - 1}
-    said = VerdictsSaid(
+    said = VerdictsMetadata(
         plan_digest=plan.digest,
         judge=dict(verdicts.judge),
         models=verdicts.models,
@@ -215,9 +215,9 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     )
 
 
-def read_verdict_table(path: Path, *, of: str) -> ParquetTable[VerdictsSaid]:
+def read_verdict_table(path: Path, *, of: str) -> ParquetTable[VerdictsMetadata]:
     """The verdicts on the plan with the digest `of`, no row of which is read yet. Raises: RunFolderError, as `read_verdicts`."""
-    table = read_table(path, VerdictsSaid)
+    table = read_table(path, VerdictsMetadata)
     if table.said.plan_digest != of:
         raise RunFolderError(
             f"{path} answers another plan, {table.said.plan_digest[:12]}, than plan.parquet holds, {of[:12]}. Judge this plan "
@@ -227,9 +227,9 @@ def read_verdict_table(path: Path, *, of: str) -> ParquetTable[VerdictsSaid]:
     return table
 
 
-def read_verdicts_said(path: Path) -> VerdictsSaid:
+def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
     """What the verdicts say beside their rows. Raises: RunFolderError."""
-    return read_said(path, VerdictsSaid)
+    return read_table_metadata(path, VerdictsMetadata)
 
 
 def _names(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -265,7 +265,7 @@ class TrialBlock(dict[str, NDArray[Any]]):
     start: the first row's position in the run; n_rows: how many there are. Raises: RunFolderError where a column does not fit.
     """
 
-    def __init__(self, table: ParquetTable[VerdictsSaid], plan: Plan, start: int) -> None:
+    def __init__(self, table: ParquetTable[VerdictsMetadata], plan: Plan, start: int) -> None:
         super().__init__()
         self._table, self._plan, self.start = table, plan, start
         self.n_rows = len(table)
@@ -293,7 +293,7 @@ class TrialBlock(dict[str, NDArray[Any]]):
         return found + 1 if name == "missing" else found
 
 
-def verdict_blocks(table: ParquetTable[VerdictsSaid], plan: Plan) -> Sequence[TrialBlock]:
+def verdict_blocks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[TrialBlock]:
     """The verdicts of a table in the order of their rows; nothing of them is read yet.
 
     plan: the run's; its trials are not looked at. Raises: RunFolderError.
@@ -304,7 +304,7 @@ def verdict_blocks(table: ParquetTable[VerdictsSaid], plan: Plan) -> Sequence[Tr
     return found
 
 
-class RatesSaid(Said):
+class RatesMetadata(TableMetadata):
     noun: Literal["rates"] = "rates"
     independent: IndependentRule
     agents: tuple[str, ...]
@@ -323,8 +323,8 @@ def write_rates(
                 values = {column.name: getattr(rates, column.name)[_order(rates)] for column in RATES}
                 table = encoded(RATES, values | {"item": values["item"] + start}, {"agents": agents, "items": items})
                 if writer is None:
-                    said = RatesSaid(independent=rates.independent, agents=agents, items=items)
-                    writer = pq.ParquetWriter(fresh, with_said(table.schema, said), compression="zstd")
+                    said = RatesMetadata(independent=rates.independent, agents=agents, items=items)
+                    writer = pq.ParquetWriter(fresh, with_table_metadata(table.schema, said), compression="zstd")
                 writer.write_table(table)
         finally:
             if writer is not None:
@@ -339,7 +339,7 @@ def _order(rates: Rates) -> Positions | slice:
 
 def read_rates(path: Path) -> Rates:
     """The rates with `detail` None: tally the verdicts for the independent arm by other item. Raises: RunFolderError."""
-    table = read_table(path, RatesSaid)
+    table = read_table(path, RatesMetadata)
     said = table.said
     return Rates(
         **table.read(RATES, {"agents": said.agents, "items": said.items}),
@@ -355,7 +355,7 @@ def read_rates(path: Path) -> Rates:
 _OF_PAIRS = PAIRS[2:]
 
 
-class PairsSaid(Said):
+class PairsMetadata(TableMetadata):
     """ability: of the additive fit, by agent; ranking_digest: sha256 (hex) of the ranking.csv that the same fit wrote."""
 
     noun: Literal["pairs"] = "pairs"
@@ -369,7 +369,7 @@ class PairsSaid(Said):
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
     """A row an ordered pair of agents; `above` is null where two are not compared."""
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
-    said = PairsSaid(
+    said = PairsMetadata(
         agents=agents,
         ability=tuple(None if np.isnan(value) else value for value in pairs.ability.tolist()),
         partners_seen=pairs.partners_seen,
@@ -382,7 +382,7 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     """The pairs of the fit that wrote this ranking.csv. Raises: RunFolderError; [pairs-stale] for those of another fit."""
-    table = read_table(path, PairsSaid)
+    table = read_table(path, PairsMetadata)
     said, K = table.said, len(table.said.agents)
     if said.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
         raise RunFolderError(

@@ -60,7 +60,7 @@ class _Server:
             self.until = now + self.wait
 
 
-class InTurn:
+class RoundRobin:
     """A judge at several servers, by their public addresses."""
 
     def __init__(self, servers: Mapping[str, Judge], *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -23,7 +23,7 @@ _PART = 8
 HIDDEN = "***"
 
 
-class Known:
+class KnownSecrets:
     """The secrets so far, and what finds them. whole: any form of one, None while there are none; parts: of any form, `_PART`
     characters each; short: those that have no such part."""
 
@@ -33,7 +33,7 @@ class Known:
     short: tuple[str, ...] = ()
 
 
-_known = Known()
+_known = KnownSecrets()
 
 
 def keep_secret(secrets: Iterable[str | None]) -> None:

@@ -13,7 +13,7 @@ from youden.judging.store.plan_answers import Call
 from youden.nouns import Completion
 
 
-class Holding:
+class BatchClaims:
     """The claims of one run. elsewhere: whether somebody else asks now what was wanted the last time."""
 
     def __init__(self, store: Store, jobs: Jobs) -> None:

@@ -206,7 +206,7 @@ _LONGEST = 70
 
 
 @dataclass
-class Taken:
+class ImportCounts:
     """What came of rows. new: answers that were not there; there: whose answer was, and stays; failed: failures that are kept;
     unknown: whose key is of no request of this plan, the first of them in `named`; unread: cut off, or no result; unasked:
     which say that the engine could not ask at all, and why; doubted: answers whose use of tokens cannot be."""
@@ -241,7 +241,7 @@ class Taken:
 
 def import_answers(
     paths: Sequence[Path], plan: Plan, pool: Pool, *, config: JudgeConfig, store: Store, payer: str
-) -> Taken:
+) -> ImportCounts:
     """Take the answers at `paths` to what `config`, or each judge of a jury, is asked by `plan`.
 
     An answer that `store` holds stays. What was spent on new ones is noted as unknown under `payer`.
@@ -276,7 +276,7 @@ class _Taking:
         self.asked = asked
         self._store = store
         self._payer = payer
-        self._taken = Taken()
+        self._taken = ImportCounts()
         self._served = [Served() for _ in asked]
         self._who: set[tuple[int, str, str | None]] = set()
         self._limits = [one.config.answer_limit for one in asked]
@@ -323,7 +323,7 @@ class _Taking:
         self._store.add_all(answers, failures, payer=self._payer)
         self._answers, self._failures = {}, {}
 
-    def finish(self) -> Taken:
+    def finish(self) -> ImportCounts:
         """What came of it all. Raises: InputError, JudgeError where that is nothing."""
         taken = self._taken
         if self._early:

@@ -21,7 +21,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, ends_the_run, fate
 from youden.judging.call.reply import believed, with_usage
 from youden.judging.config.judge_files import JudgeConfig, price
-from youden.judging.outside.batch_claims import Holding
+from youden.judging.outside.batch_claims import BatchClaims
 from youden.judging.outside.batch_providers import NOT_FOUND, BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results
 from youden.judging.store.claims import Job, Jobs, new_id
@@ -115,7 +115,7 @@ class InBatches:
         self._batching = batching
         questions = self._config.questions()
         self._jobs = Jobs(self._store.place, address=questions.address, model=questions.model)
-        self._holding = Holding(self._store, self._jobs)
+        self._holding = BatchClaims(self._store, self._jobs)
         self._done = np.zeros(len(self._work), dtype=np.bool_)
         self._failed: dict[str, Call] = {}
         self._unreserved = 0.0

@@ -19,7 +19,7 @@ from youden.judging.config.judge_files import JudgeConfig, known_judges, load_ju
 from youden.judging.estimate import estimate
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Positions, or_none
-from youden.pools.look.checked import Checked, Counts, DesignCost, LookedAt
+from youden.pools.look.checked import Checked, Counts, DesignCost, SampledTexts
 from youden.pools.look.copied import find_addressing, find_borrowing, find_copies
 from youden.pools.look.items_alike import find_items_alike
 from youden.pools.look.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
@@ -136,7 +136,7 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     designs: whose costs are wanted; None for all.
     """
     length = lengths(pool)
-    looked = LookedAt.of(pool, seed=seed)
+    looked = SampledTexts.of(pool, seed=seed)
     notes = []
     if len(looked.items) < pool.n_items:
         notes.append(
@@ -186,7 +186,7 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     )
 
 
-def agent_findings(looked: LookedAt, length: Positions) -> list[Finding]:
+def agent_findings(looked: SampledTexts, length: Positions) -> list[Finding]:
     """What a check says of agents: gaps and lengths, then who copies, forms rings, lists words, addresses a judge or is family.
 
     length: int64[K, J], characters of each response, −1 where there is none.

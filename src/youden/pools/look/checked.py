@@ -87,7 +87,7 @@ _ODD = np.uint64(0x5851F42D4C957F2D)
 
 
 @dataclass(frozen=True, eq=False)
-class LookedAt:
+class SampledTexts:
     """Texts of some items as words, item by item.
 
     items: int[M], ascending. item_of (position in `items`), agent_of: int[R], of each text. prompts: the M prompts, cut too.
@@ -100,7 +100,7 @@ class LookedAt:
     texts: Segmented
 
     @classmethod
-    def of(cls, pool: Pool, *, seed: int = 0, most: int = MOST_TEXTS) -> LookedAt:
+    def of(cls, pool: Pool, *, seed: int = 0, most: int = MOST_TEXTS) -> SampledTexts:
         """All items, or as many random ones as have about `most` responses together (20 at least)."""
         n = max(LEAST_ITEMS, most // max(1, pool.n_agents))
         if n < pool.n_items:

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Bools, Floats
-from youden.pools.look.checked import LookedAt, listed
+from youden.pools.look.checked import SampledTexts, listed
 from youden.text.sentences import counted
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares
 
@@ -33,7 +33,7 @@ NATURAL = 0.3
 LEAST_WORDS = 8
 
 
-def find_copies(looked: LookedAt) -> Iterator[Finding]:
+def find_copies(looked: SampledTexts) -> Iterator[Finding]:
     """One finding for agents whose median response is half or more taken from its item's prompt word for word; one for others
     whose median response shares half of all words with it."""
     shares = np.full(len(looked), np.nan)
@@ -68,7 +68,7 @@ def find_copies(looked: LookedAt) -> Iterator[Finding]:
             )
 
 
-def _alike(looked: LookedAt) -> Floats:
+def _alike(looked: SampledTexts) -> Floats:
     """float[R]: the share of all words of a response and its prompt that both hold; NaN without a prompt or for short ones."""
     prompts = looked.prompt_holds[looked.item_of]
     both = np.asarray(looked.holds.multiply(prompts).sum(axis=1), dtype=np.float64)
@@ -222,12 +222,12 @@ LEAST_AGENTS = 4
 class _Answers:
     """holds: int8[R, U], whether a text holds a run (of its item, not in its prompt); n: int[R], how many it holds."""
 
-    looked: LookedAt
+    looked: SampledTexts
     holds: csr_array[np.int8]
     n: Floats
 
     @classmethod
-    def of(cls, looked: LookedAt) -> _Answers:
+    def of(cls, looked: SampledTexts) -> _Answers:
         run, text_of = looked.runs(RUN)
         n_texts = len(looked)
         item = np.concatenate([looked.item_of, np.arange(len(looked.items))])[text_of]
@@ -281,7 +281,7 @@ class _Answers:
 
 
 def find_borrowing(
-    looked: LookedAt, *, cloned: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()
+    looked: SampledTexts, *, cloned: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
     """At most two findings: agents that string others' answers together, and agents whose answers are others'.
 

@@ -17,7 +17,7 @@ from scipy.spatial.distance import squareform
 
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Floats
-from youden.pools.look.checked import LookedAt, listed
+from youden.pools.look.checked import SampledTexts, listed
 
 NEAR = 0.65
 """Share of all their words that two responses have in common (Jaccard), from which they count as the same.
@@ -44,10 +44,10 @@ LEAST_COMMON = 3
 
 def clones_of(pool: Pool) -> tuple[tuple[str, ...], ...]:
     """Ids of agents whose texts show them to be one, a cluster each, from some 3,000 responses (20 items at least)."""
-    return tuple(finding.agents for finding in find_clones(LookedAt.of(pool, most=3_000)))
+    return tuple(finding.agents for finding in find_clones(SampledTexts.of(pool, most=3_000)))
 
 
-def find_clones(looked: LookedAt) -> Iterator[Finding]:
+def find_clones(looked: SampledTexts) -> Iterator[Finding]:
     """One finding for each cluster of agents of whom any two give the same responses on half of their common items or more."""
     K = looked.pool.n_agents
     same = np.zeros((K, K), dtype=np.int32)
@@ -129,7 +129,7 @@ CLOSER = 1.25
 """How many times as many words pairs within a family share as pairs with others, from which the family is named."""
 
 
-def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> Iterator[Finding]:
+def find_rings(looked: SampledTexts, *, cloned: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """One finding for each set of three or more agents that share private words on half of the items or more.
 
     cloned: agents that are named as clones already; a set of which they are half shares all its words, not a token.
@@ -168,7 +168,7 @@ def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> Ite
         )
 
 
-def find_families(looked: LookedAt) -> Iterator[Finding]:
+def find_families(looked: SampledTexts) -> Iterator[Finding]:
     """One finding for each family (`meta.family`) that is a large part of the pool or whose agents share more words."""
     agents = looked.pool.agents
     family = [agent.meta.get("family") for agent in agents]
@@ -221,7 +221,7 @@ LEAST_ITEMS_OF_TEMPLATES = 8
 LEAST_AGENTS = 4
 
 
-def find_templates(looked: LookedAt) -> Iterator[Finding]:
+def find_templates(looked: SampledTexts) -> Iterator[Finding]:
     """One finding for each agent with a fixed form, or with words that hardly depend on the item."""
     if len(looked.items) < LEAST_ITEMS_OF_TEMPLATES:
         return
@@ -253,7 +253,7 @@ def find_templates(looked: LookedAt) -> Iterator[Finding]:
         )
 
 
-def _specific(looked: LookedAt) -> Floats:
+def _specific(looked: SampledTexts) -> Floats:
     """float[K]: an agent's specificity as a share of the median agent's, by prompts where all items have one; NaN where unknown.
 
     1 for an agent that says as much of what the others say of the item as most do, in whatever words the prompt has it.
@@ -264,7 +264,7 @@ def _specific(looked: LookedAt) -> Floats:
     return np.where(by_others >= LIKE_OTHERS, 1.0, _of_usual(looked, by_prompt=True))
 
 
-def _of_usual(looked: LookedAt, *, by_prompt: bool) -> Floats:
+def _of_usual(looked: SampledTexts, *, by_prompt: bool) -> Floats:
     specific = looked.agent_medians(specificity(looked, by_prompt=by_prompt))
     known = specific[~np.isnan(specific)]
     if len(known) < LEAST_AGENTS or np.median(known) == 0:
@@ -272,7 +272,7 @@ def _of_usual(looked: LookedAt, *, by_prompt: bool) -> Floats:
     return np.asarray(specific / np.median(known))
 
 
-def recurring(looked: LookedAt) -> Floats:
+def recurring(looked: SampledTexts) -> Floats:
     """float[R]: the share of a text's runs of three words that stand in a tenth or more of its agent's texts; NaN for none."""
     runs, text_of = looked.runs(RUN)
     runs, text_of = runs[text_of < len(looked)], text_of[text_of < len(looked)]
@@ -287,7 +287,7 @@ def recurring(looked: LookedAt) -> Floats:
     return _shares(hits, total)
 
 
-def specificity(looked: LookedAt, *, by_prompt: bool) -> Floats:
+def specificity(looked: SampledTexts, *, by_prompt: bool) -> Floats:
     """float[R]: the share of a text's words, weighted by idf, that are about its item, in [0, 1]; NaN where none has weight.
 
     by_prompt: Σ idf over the words that the prompt holds / Σ idf over all words of the text. Else each word counts as far as

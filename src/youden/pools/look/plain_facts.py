@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from youden.errors import ConfigError
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Floats
-from youden.pools.look.checked import LookedAt, listed
+from youden.pools.look.checked import SampledTexts, listed
 from youden.pools.look.repeated import repeat_findings
 from youden.streams import own_stream
 from youden.text.sentences import counted
@@ -43,7 +43,7 @@ class Languages:
     findings: tuple[Finding, ...]
 
 
-def find_languages(looked: LookedAt, *, seed: int = 0) -> Languages:
+def find_languages(looked: SampledTexts, *, seed: int = 0) -> Languages:
     """The language that most of an agent's responses looked at are in, and the agents in another than most agents'.
 
     Raises: ConfigError [languages-missing] where `py3langid` is not installed.
@@ -116,7 +116,7 @@ LEAST_ITEMS = 8
 LEAST_AGENTS = 4
 
 
-def find_word_lists(looked: LookedAt) -> Iterator[Finding]:
+def find_word_lists(looked: SampledTexts) -> Iterator[Finding]:
     """One finding for all agents that list keywords, and one for all that list their prompts' words."""
     pool = looked.pool
     if len(looked.items) < LEAST_ITEMS or pool.n_agents < LEAST_AGENTS:
@@ -153,7 +153,7 @@ def find_word_lists(looked: LookedAt) -> Iterator[Finding]:
         )
 
 
-def function_words(looked: LookedAt) -> Floats:
+def function_words(looked: SampledTexts) -> Floats:
     """float[R]: the share of a text's words that stand in a fifth or more of its agent's texts; NaN for a text of few words, and
     for all of an agent whose texts mostly are."""
     shares = np.full(len(looked), np.nan)
@@ -168,7 +168,7 @@ def function_words(looked: LookedAt) -> Floats:
     return shares
 
 
-def prompt_words(looked: LookedAt) -> Floats:
+def prompt_words(looked: SampledTexts) -> Floats:
     """float[R]: the longest stretch of a text that is rare words of its prompt only, as a share of them (of 25 at most).
 
     NaN where the prompt has fewer than four rare words, or there is none.

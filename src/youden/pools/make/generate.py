@@ -42,7 +42,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AgentRequest:
     """A request on behalf of an agent, about an item. model: by its name among those that are asked together.
 
     key: what the answer is stored under. Two agents with the same words get two texts.
@@ -61,17 +61,17 @@ class Wanted:
 
 def wanted_of(
     config: JudgeConfig, messages: tuple[Message, ...], *, model: str, agent: str, item: str, repeat: int
-) -> Wanted:
+) -> AgentRequest:
     """What `agent` asks of the model that `config` describes, for its first or a later response."""
     asked_as: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
         asked_as["replicate"] = repeat - 1
     request = Request(config.model or "", messages, config.request_parameters, asked_as)
     key = key_of(canonical(request, address=config.address))
-    return Wanted(key, request, config.address, model, agent, item)
+    return AgentRequest(key, request, config.address, model, agent, item)
 
 
-def recorded(wanted: Mapping[str, Wanted], store: Store) -> Iterator[tuple[str, Entry | None]]:
+def recorded(wanted: Mapping[str, AgentRequest], store: Store) -> Iterator[tuple[str, Entry | None]]:
     """(key, entry) of every request, None where the store knows nothing of it."""
     outcomes = store.known(list(wanted))
     for key, one in wanted.items():
@@ -123,7 +123,7 @@ class Models:
                 self._open.push_async_callback(backend.aclose)
             self._callers[name] = Caller(backend, config, self.budget)
 
-    async def ask(self, wanted: Mapping[str, Wanted]) -> dict[str, Completion]:
+    async def ask(self, wanted: Mapping[str, AgentRequest]) -> dict[str, Completion]:
         """key → completion for those that could be had.
 
         Raises: BudgetError, JudgeError once the calls in flight have ended; what came is in the store. ReplayMissError.
@@ -151,7 +151,7 @@ class Models:
         """Let go of the models."""
         await self._open.aclose()
 
-    def _look_up(self, wanted: Mapping[str, Wanted], works: Mapping[str, GeneratedTexts]) -> None:
+    def _look_up(self, wanted: Mapping[str, AgentRequest], works: Mapping[str, GeneratedTexts]) -> None:
         known = self._store.known(list(wanted))
         for key, one in wanted.items():
             if key not in known:
@@ -160,7 +160,7 @@ class Models:
             reason = works[one.model].put([0], key, known[key], usd=0.0, stored=True)
             self._log.advance(1, missing=reason, stored=True)
 
-    def _not_there(self, one: Wanted, *, flag: bool) -> ReplayMissError:
+    def _not_there(self, one: AgentRequest, *, flag: bool) -> ReplayMissError:
         """flag: nothing that is wanted of the model is there, so another was asked, or the same otherwise."""
         asked = sorted({str(judge.get("name")) for judge in self._store.judges()})
         held = f" The store holds answers of {', '.join(asked)}." if asked else ""
@@ -179,7 +179,7 @@ class GeneratedTexts:
     """What is wanted of one model, as work for the loop. answers: by key, as they come."""
 
     def __init__(self, models: Models) -> None:
-        self.wanted: list[Wanted] = []
+        self.wanted: list[AgentRequest] = []
         self.answers: dict[str, Completion] = {}
         self._models = models
 
@@ -272,12 +272,14 @@ def generate(
     return _result(generation, texts, asked, max_missing=asking.max_missing, name=name)
 
 
-def requests_of(generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]) -> dict[str, Wanted]:
+def requests_of(
+    generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]
+) -> dict[str, AgentRequest]:
     """Every request by its key that can be built from `answers` (of keys): a response follows from its reading's answer, and
     an agent that builds on another from the other's response."""
-    wanted: dict[str, Wanted] = {}
+    wanted: dict[str, AgentRequest] = {}
 
-    async def listed(more: Mapping[str, Wanted]) -> Mapping[str, Completion]:
+    async def listed(more: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
         wanted.update(more)
         return answers(list(more))
 
@@ -298,7 +300,7 @@ async def _made(generation: Generation, models: Models) -> Responses:
         await models.aclose()
 
 
-Ask = Callable[[Mapping[str, Wanted]], Awaitable[Mapping[str, Completion]]]
+Ask = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Completion]]]
 
 
 async def _respond(generation: Generation, ask: Ask) -> Responses:
@@ -326,7 +328,7 @@ async def _asked(
 ) -> Responses:
     """agent → the answers to its instruction; None without input or answer. notes: None: to its reading."""
     keys: dict[str, list[str | None]] = {}
-    wanted: dict[str, Wanted] = {}
+    wanted: dict[str, AgentRequest] = {}
     for agent in agents:
         instruction = generation.instructions[agent.id][1 if notes is None else 0]
         if agent.model is None or instruction is None:

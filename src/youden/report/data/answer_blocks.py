@@ -62,7 +62,7 @@ AT_ONCE = 8_000_000
 
 
 @dataclass(frozen=True)
-class Alike:
+class AnswerAgreement:
     """How often two answers about the same two texts were the same. n: pairs of answers."""
 
     n: int
@@ -79,8 +79,8 @@ class Repeats(NamedTuple):
     differ: bool[N], whether the same two texts got a yes and a no, in another order or another time.
     """
 
-    again: Alike | None
-    turned: Alike | None
+    again: AnswerAgreement | None
+    turned: AnswerAgreement | None
     differ: Bools
 
 
@@ -134,9 +134,9 @@ def repeats_of(code: Positions) -> Repeats:
     return Repeats(_alike(again), _alike(turned), differ)
 
 
-def _alike(found: Positions) -> Alike | None:
+def _alike(found: Positions) -> AnswerAgreement | None:
     n, n_same = found.tolist()
-    return Alike(n, n_same) if n else None
+    return AnswerAgreement(n, n_same) if n else None
 
 
 def _counted(of: Bools, same: Bools) -> tuple[int, int]:

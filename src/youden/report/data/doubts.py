@@ -19,7 +19,7 @@ from youden.report.data.grids import binned, edges
 from youden.report.data.ranking_tables import fixed
 from youden.report.data.summary import Summary
 from youden.stats.base.clusters import effects_of_pairs
-from youden.stats.partners import Linked, PairMeans, linked_pairs
+from youden.stats.partners import LinkedPairs, PairMeans, linked_pairs
 from youden.stats.trials.comparisons import tied_places
 from youden.text.tables import Table
 
@@ -177,7 +177,7 @@ class PairGrid(ReadOnly):
 
 
 def pair_grid(
-    of: PairMeans, found: Linked, agents: Sequence[str], ranked: Sequence[str], *, most: int = MOST_A_SIDE
+    of: PairMeans, found: LinkedPairs, agents: Sequence[str], ranked: Sequence[str], *, most: int = MOST_A_SIDE
 ) -> PairGrid:
     """agents: ids in matrix order; ranked: the same, best first."""
     place = {agent: k for k, agent in enumerate(agents)}

@@ -20,7 +20,7 @@ from youden.judging.store.answers import open_store
 from youden.nouns import INDEPENDENT, PAIRED, CallFacts, Plan
 from youden.nouns.pool import Floats, Positions
 from youden.report.data.answer_blocks import (
-    Alike,
+    AnswerAgreement,
     Predictions,
     TrialSource,
     cell_keys,
@@ -129,8 +129,8 @@ class JudgeQuality:
     tpr: float | None
     fpr: float | None
     yes: tuple[float, float] | None
-    again: Alike | None
-    turned: Alike | None
+    again: AnswerAgreement | None
+    turned: AnswerAgreement | None
 
     @property
     def j(self) -> float | None:
@@ -153,7 +153,7 @@ class ArmMeans:
             self._sums[arm] += len(answer), answer.sum(), hard.sum()
             self._between |= bool((answer != hard).any())
 
-    def quality(self, *, again: Alike | None, turned: Alike | None) -> JudgeQuality:
+    def quality(self, *, again: AnswerAgreement | None, turned: AnswerAgreement | None) -> JudgeQuality:
         """What was added."""
         (tpr, yes), (fpr, false_yes) = (self._means(arm) for arm in (PAIRED, INDEPENDENT))
         shares = None if yes is None or false_yes is None or not self._between else (yes, false_yes)

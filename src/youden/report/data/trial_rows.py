@@ -52,7 +52,7 @@ class TrialLine:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class TrialFilter:
     """Which trials are asked for; None asks for all.
 
     agents, items: positions, of which a trial names one; words: a search, whose cells (bool[K, J]) a trial reads one of.
@@ -146,18 +146,18 @@ class TrialRows:
             **{name: int(self.columns[name][at]) for name in repeats},
         )
 
-    def find(self, chosen: Chosen, *, by: Column = "kind", descending: bool = False) -> Positions:
+    def find(self, chosen: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
         """Rows of the run that fit `chosen`, sorted by a column; rows with nothing in that column come last."""
         rows = self._fitting(chosen)
         value = self._sortable(by)[rows]
         order = np.argsort(-value if descending else value, kind="stable")
         return np.asarray(self.start + rows[order], dtype=np.int64)
 
-    def values(self, chosen: Chosen, *, by: Column) -> Floats:
+    def values(self, chosen: TrialFilter, *, by: Column) -> Floats:
         """What those rows are sorted by, unsorted."""
         return self._sortable(by)[self._fitting(chosen)]
 
-    def _fitting(self, chosen: Chosen) -> Positions:
+    def _fitting(self, chosen: TrialFilter) -> Positions:
         columns = self.columns
         tests = []
         if chosen.agents is not None:
@@ -220,7 +220,7 @@ class TrialBook(TrialRows):
         """These trials, in this order."""
         return [self.line(int(row)) for row in rows]
 
-    def page(self, chosen: Chosen, *, by: Column, descending: bool, start: int, stop: int) -> Page:
+    def page(self, chosen: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
         """The trials from `start` to `stop` among those that `find` finds."""
         rows = self.find(chosen, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))

@@ -137,14 +137,14 @@ def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
     return Difference(float(of.ability[new] - of.ability[old]), variance - noise, noise, n)
 
 
-class Left(NamedTuple):
+class VarianceLeft(NamedTuple):
     """What is left of the two parts of a variance: float[n] each, 1 for all of it."""
 
     own: Floats
     noise: Floats
 
 
-def variance_left(slots: Positions, *, now: int, n_items: int) -> Left:
+def variance_left(slots: Positions, *, now: int, n_items: int) -> VarianceLeft:
     """What `slots` (int[n]) slots of a cyclic design leave of the variance at `now` slots.
 
     Slot s asks item s mod J: with m_j of S slots on item j, the items' own part goes with Σ(m_j/S)², the noise with 1/S.
@@ -155,7 +155,7 @@ def variance_left(slots: Positions, *, now: int, n_items: int) -> Left:
     full, more = np.divmod(np.append(now, slots).astype(np.float64), n_items)
     squares = (n_items - more) * full**2 + more * (full + 1) ** 2
     own = squares / np.append(now, slots) ** 2.0
-    return Left(own[1:] / own[0], now / slots)
+    return VarianceLeft(own[1:] / own[0], now / slots)
 
 
 METHODS: dict[Target, str] = {
