@@ -150,7 +150,7 @@ def variance_left(slots: Positions, *, now: int, n_items: int) -> VarianceLeft:
     Slot s asks item s mod J: with m_j of S slots on item j, the items' own part goes with Σ(m_j/S)², the noise with 1/S.
 
     >>> variance_left(np.array([10, 20, 40]), now=10, n_items=20)
-    Left(own=array([1. , 0.5, 0.5]), noise=array([1.  , 0.5 , 0.25]))
+    VarianceLeft(own=array([1. , 0.5, 0.5]), noise=array([1.  , 0.5 , 0.25]))
     """
     full, more = np.divmod(np.append(now, slots).astype(np.float64), n_items)
     squares = (n_items - more) * full**2 + more * (full + 1) ** 2
