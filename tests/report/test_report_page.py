@@ -51,7 +51,7 @@ def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_sa
     said = data.summary.chances
     assert said.startswith(f"Chance to be the best: {first} {chance:.2f}, ")
     assert "all others: " in said
-    assert said.endswith("Where many agents are nearly level, the first one's chance is overstated.")
+    assert said.endswith("Where many agents are nearly level, the chance of the first is overstated.")
     assert quoted(said) in render_markdown(data)
     assert said in render_page(data)
     folder.write_facts(replace(facts, choice=replace(facts.choice, as_good=(), within=0.0)))

@@ -170,7 +170,7 @@ class Summary:
         )
         return (
             f"Chance to be the best: {', '.join(f'{agent} {chance:.2f}' for agent, chance in shown)}{rest}. Where many agents "
-            "are nearly level, the first one's chance is overstated."
+            "are nearly level, the chance of the first is overstated."
         )
 
     @property
