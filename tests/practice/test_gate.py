@@ -23,7 +23,7 @@ from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.gate import Gate, Gated, GateLook, Needed, gate_run, gated, to_do
-from youden.practice.gate_answers import Outlook, outlooks, read_answers
+from youden.practice.gate_answers import DifferenceForecast, outlooks, read_answers
 from youden.protocol.extending import add_agents, add_calls
 from youden.report.pages.writing import gate_markdown as render_markdown
 from youden.report.pages.writing import render_junit
@@ -183,7 +183,7 @@ def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
     assert of("better", "no worse") == "no worse"
 
 
-def outlook_of(result: Verdicts) -> Outlook:
+def outlook_of(result: Verdicts) -> DifferenceForecast:
     return outlooks(result, abilities_of(result))(0, 1)
 
 
