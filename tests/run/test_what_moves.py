@@ -212,3 +212,16 @@ def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: 
     folder.write_moves(found)
     assert folder.read_moves() == found
     assert "nan" not in as_markdown(what_moves.moves_table(found))
+
+
+@pytest.mark.parametrize(
+    ("variances", "said"),
+    [
+        ({"items": 0.3, "rest": 0.02}, "Mostly the items"),
+        ({"luck": 0.3, "rest": 0.02}, "Mostly the agents' luck"),
+        ({"items": 0.001, "rest": 0.5}, "Mostly too few calls"),
+    ],
+)
+def test_the_sentence_names_what_moves_an_ability_most(variances: dict[str, float], said: str) -> None:
+    plan = make_plan(pool_of(3), calls=3000)
+    assert what_moves.what_moves(answers(plan, seed=1, **variances), "run").sentence.startswith(said)

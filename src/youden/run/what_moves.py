@@ -78,11 +78,12 @@ def what_moves(result: Verdicts, name: str, judges: JudgeSpread | None = None) -
     if judges is None and result.votes is not None:
         judges = spread_of_votes(plan, result.votes)
     n_agents = int((~np.isnan(ability)).sum())
-    parts = [*_held(found, result, name), *_outside(found, judges, name, n_agents)]
-    whole = sum(max(part.of_ability.value, 0.0) for part in parts if part.of_ability and part.in_interval)
+    held = _held(found, result, name)
+    parts = [*held, *_outside(found, judges, name, n_agents)]
+    whole = sum(_size(part) for part in parts if part.in_interval)
     between = max(0.0, float(np.nanvar(ability, ddof=1)) - whole)
     n_items = len(np.unique(plan.item[used]))
-    said = _sentence(parts, whole, between, judges, n_items=n_items)
+    said = _sentence(held, whole, between, judges, n_items=n_items)
     difference = float(np.sqrt(2 * n_agents / (n_agents - 1) * whole))
     return WhatMoves(name, n_items, tuple(parts), float(np.sqrt(whole)), difference, between, said)
 
@@ -108,7 +109,7 @@ def _asked_twice(result: Verdicts) -> _Twice:
 
 
 def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
-    """What the interval of a ranking over items like these holds."""
+    """What the interval of a ranking over items like these holds: items, luck, calls; then what of the calls is the judge's."""
     items, luck, rest = found.items, found.luck, found.rest
     repeated = result.plan.trials.first_repeat is not None
     own = items.value + (luck.value if luck else 0.0)
@@ -188,27 +189,31 @@ def _width(new: float, old: float) -> float:
 
 
 def _sentence(
-    parts: Sequence[MovingPart], whole: float, between: float, judges: JudgeSpread | None, *, n_items: int
+    held: Sequence[MovingPart], whole: float, between: float, judges: JudgeSpread | None, *, n_items: int
 ) -> str:
     if judges is not None and judges.variance > judges.between:
         return (
             f"Not rankable by these judges: they differ in an agent by ± {judges.variance**0.5:.3f} (SD), more than agents do, "
             f"± {judges.between**0.5:.3f}."
         )
-    size = {part.name: max(part.of_ability.value, 0.0) for part in parts if part.of_ability and part.in_interval}
-    most = max(size, key=lambda name: size[name])
-    share, twice = size[most] / (whole or 1.0), {part.name: part.doubled for part in parts}
-    calls = next(part for part in parts if part.name.startswith("calls"))
-    gain = 1 - (calls.doubled or 1.0)
+    items, luck, calls = held[:3]
+    most = max((items, luck, calls), key=_size)
+    share, gain = _size(most) / (whole or 1.0), 1 - (calls.doubled or 1.0)
     asking = (
         "asking more on these changes nothing" if gain < 0.05 else f"twice the calls on these narrow it by {gain:.0%}"
     )
-    if most.startswith("items"):
+    if most is items:
         return f"Mostly the items ({share:.0%}): {3 * n_items} more of them halve the interval; {asking}."
-    if most.startswith("luck"):
-        luck = 1 - (twice[most] or 1.0)
-        return f"Mostly the agents' luck ({share:.0%}): twice the repeats narrow the interval by {luck:.0%}; {asking}."
+    if most is luck:
+        narrower = 1 - (luck.doubled or 1.0)
+        return (
+            f"Mostly the agents' luck ({share:.0%}): twice the repeats narrow the interval by {narrower:.0%}; {asking}."
+        )
     return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {gain:.0%}."
+
+
+def _size(part: MovingPart) -> float:
+    return max(part.of_ability.value, 0.0) if part.of_ability else 0.0
 
 
 def _row(part: MovingPart, whole: float) -> list[str]:
