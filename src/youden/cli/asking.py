@@ -21,6 +21,7 @@ from youden.cli import options, progress, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
 from youden.text.sentences import counted
+from youden.text.tables import fixed
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -306,7 +307,7 @@ def judge_command(
             f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
             f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
             f"{_spent(calls.usd)} spent in all passes"
-            f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
+            f"{f', ${fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
         )
 

@@ -22,6 +22,7 @@ from youden.cli.results import judges_tables
 from youden.errors import InputError
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted
+from youden.text.tables import fixed
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -218,7 +219,7 @@ def _draw(extensions: ExtensionFacts) -> None:
     """The agents whose abilities moved, those that moved most first; a place that only newcomers changed is no move."""
     from youden.report.data.ranking_tables import moved_table
 
-    moved = [move for move in extensions.moves if show.fixed(move.before) != show.fixed(move.after)]
+    moved = [move for move in extensions.moves if fixed(move.before) != fixed(move.after)]
     moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
         show.draw(moved_table(moved[:MOST_SHOWN]))

@@ -24,7 +24,7 @@ from youden.cli import options, progress, run_options, show
 from youden.errors import ConfigError
 from youden.text.printable import typed
 from youden.text.sentences import items_compared, signed, with_interval
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
     from youden.nouns import ScoreKind, Target
@@ -148,7 +148,7 @@ def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     agents: list[Json] = [
         {"agent": ids[k], "ability": float(found.ability[k]), "half_width": or_none(float(half[k]))} for k in order
     ]
-    lines = ([ids[k], show.fixed(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
+    lines = ([ids[k], fixed(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
     title = f"Averaged over {M} judges, for items and judges like these"
     show.tell(
         as_json,
@@ -170,7 +170,7 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
                 f"{pair.one} / {pair.other}",
                 *map(_with_interval, (pair.ranking, pair.fits, pair.difficulty)),
                 f"{pair.n_units:,}",
-                *map(show.fixed, (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)),
+                *map(fixed, (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)),
             ]
             for pair in study.pairs
         ),
@@ -183,15 +183,15 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
             [
                 name,
                 link,
-                f"{show.fixed(row.data_median)} / {show.fixed(row.data_p95)}",
-                f"{show.fixed(row.predicted_median)} / {show.fixed(row.predicted_p95)}",
+                f"{fixed(row.data_median)} / {fixed(row.data_p95)}",
+                f"{fixed(row.predicted_median)} / {fixed(row.predicted_p95)}",
             ]
             for name, rows in study.curl.items()
             for link, row in rows.items()
         ),
     )
     differ = [[agent.agent, *(f"place {place}" for place in agent.places)] for agent in study.agents]
-    differ += [[item.item, *(f"{show.fixed(value, 2)} SD" for value in item.difficulty)] for item in study.items]
+    differ += [[item.item, *(f"{fixed(value, 2)} SD" for value in item.difficulty)] for item in study.items]
     yield two_sided("Where they differ most", ["agent or item"], study.runs, differ)
     yield from map(_shifts_table, study.shifts)
 
@@ -203,7 +203,7 @@ def _shifts_table(shifts: JudgeShifts) -> Table:
             agent.agent,
             f"{agent.shift:+.3f}",
             f"{signed(agent.low, agent.high)} ({shifts.level:.0%})",
-            show.fixed(agent.p_holm),
+            fixed(agent.p_holm),
         ]
         for number, agent in enumerate(tested)
         if agent.moves or number < MOST_SHOWN
@@ -213,7 +213,7 @@ def _shifts_table(shifts: JudgeShifts) -> Table:
         interval = signed(row.low, row.high) + ("" if row.low is None else f" ({row.level:.0%})")
         apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
         name = f"family {row.family} ({row.n_agents}{whose}{apart})"
-        rows.append([name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm)])
+        rows.append([name, f"{row.shift:+.3f}", interval, fixed(row.p_holm)])
     return two_sided(
         f"{shifts.other} against {shifts.one}: yes-rates off what {shifts.one} leads to expect, "
         f"{shifts.n_trials:,} {shifts.units}",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.text.printable import printable
-from youden.text.tables import Table
+from youden.text.tables import Table, fixed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,11 +99,6 @@ def safe(text: str | None) -> str:
     from rich.markup import escape
 
     return "–" if text is None else escape(printable(text))
-
-
-def fixed(value: float | None, digits: int = 3) -> str:
-    """The number with so many digits behind the point, a dash for None."""
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def minutes(value: float | None) -> str:

@@ -16,7 +16,7 @@ from youden.cli import options, show
 from youden.cli.options import LazyGroup, Number, words
 from youden.cli.progress import progress_bar
 from youden.text.sentences import items_compared
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
     from youden.nouns import Json, ScoreKind, SplitRule
@@ -84,7 +84,7 @@ def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
         ["link"],
         ["median", "P95", "median per SD", "P95 per SD", "R²"],
         (
-            [link, *map(show.fixed, (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2))]
+            [link, *map(fixed, (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2))]
             for link, row in study.links.items()
         ),
     )
@@ -95,7 +95,7 @@ def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
             ["links"],
             ["exact", "mean of resamples", "low", "high"],
             (
-                [f"{gap.first} − {gap.second}", *map(show.fixed, (gap.exact, gap.mean, gap.low, gap.high))]
+                [f"{gap.first} − {gap.second}", *map(fixed, (gap.exact, gap.mean, gap.low, gap.high))]
                 for gap in study.differences
             ),
         )
@@ -145,10 +145,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
 
 def _paper_tables(study: PaperStudy) -> Iterator[Table]:
     for number, rows in groupby(study.rows, key=lambda row: row.table):
-        figures = (
-            [row.row, row.figure, *map(show.fixed, (row.paper, row.ours, row.sd)), show.fixed(row.sds, 1)]
-            for row in rows
-        )
+        figures = ([row.row, row.figure, *map(fixed, (row.paper, row.ours, row.sd)), fixed(row.sds, 1)] for row in rows)
         yield two_sided(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
 
 
@@ -227,7 +224,7 @@ def _baselines_table(study: BaselinesStudy, name: str) -> Table:
             "–" if spread is None else show.with_sd(spread.mean, spread.sd)
             for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
         )
-        rows.append([row.name, first, behind, show.fixed(row.se_items, 4), show.fixed(row.se_seeds, 4), *others])
+        rows.append([row.name, first, behind, fixed(row.se_items, 4), fixed(row.se_seeds, 4), *others])
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
 
 

@@ -15,7 +15,7 @@ import click
 from youden.cli import options, show
 from youden.cli.options import Number, numbers, words
 from youden.cli.progress import progress_bar
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
     from youden.nouns import Json, ScoreKind, SplitRule
@@ -130,18 +130,18 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
             design,
             row.asked,
             *(
-                show.fixed(value, digits)
+                fixed(value, digits)
                 for value, digits in ((row.trials, 0), (row.calls, 0), (row.usd, 2), (row.cells, 0))
             ),
-            *map(show.fixed, (row.rho_mean, row.rho_sd)),
-            *map(show.fixed, (row.recalls or dict.fromkeys(study.tops)).values()),
-            *map(show.fixed, (row.coverage, row.halfwidth, row.regret)),
+            *map(fixed, (row.rho_mean, row.rho_sd)),
+            *map(fixed, (row.recalls or dict.fromkeys(study.tops)).values()),
+            *map(fixed, (row.coverage, row.halfwidth, row.regret)),
         ]
         for design, of_design in study.designs.items()
         for row in of_design
     ]
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
-    rows.append(["half items", *[""] * 5, *map(show.fixed, halves), "", "", ""])
+    rows.append(["half items", *[""] * 5, *map(fixed, halves), "", "", ""])
     return two_sided(
         f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
         f"ceiling {show.with_sd(study.halves.rho, study.halves.rho_sd)}",
@@ -240,8 +240,8 @@ def _sparsity_table(study: SparsityStudy, name: str) -> Table:
         rows.append(
             [
                 row.label,
-                *(show.fixed(share, 1) for share in shares),
-                *(show.fixed(n, 0) for n in calls),
+                *(fixed(share, 1) for share in shares),
+                *(fixed(n, 0) for n in calls),
                 *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
             ]
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, progress, run_options, show
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
     from youden.practice.calibration import TriedJudge
@@ -110,12 +110,8 @@ def _table(tried: tuple[TriedJudge, ...]) -> Table:
         "order beyond repetition": [_interval(m.beyond) for m in measures],
         "longer text first": [_interval(m.longer_first) for m in measures],
         **{f"missing, {arm}": [_missing(m.missing[arm]) for m in measures] for arm in measures[0].missing},
-        "seconds, median / P95": [
-            f"{show.fixed(bill.seconds_median, 2)} / {show.fixed(bill.seconds_p95, 2)}" for bill in bills
-        ],
-        "USD now / per 1,000 calls": [
-            f"{show.fixed(bill.usd, 4)} / {show.fixed(bill.usd_per_1000, 4)}" for bill in bills
-        ],
+        "seconds, median / P95": [f"{fixed(bill.seconds_median, 2)} / {fixed(bill.seconds_p95, 2)}" for bill in bills],
+        "USD now / per 1,000 calls": [f"{fixed(bill.usd, 4)} / {fixed(bill.usd_per_1000, 4)}" for bill in bills],
     }
     heads = ["", *(one.judge for one in tried)]
     title = "judges on trials of known truth, 95 % intervals"

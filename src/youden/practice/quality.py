@@ -20,7 +20,7 @@ from youden.practice.gate_answers import GateAnswers, QualityDifference
 from youden.practice.labels import first, open_labels
 from youden.stats.small_areas import FEWEST_AGENTS, SmallAreas, quality_of_labels
 from youden.text.sentences import with_interval
-from youden.text.tables import Table
+from youden.text.tables import Table, fixed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,7 +230,7 @@ def quality_words(found: QualityFacts) -> Iterator[str]:
     """What it comes to, a sentence each."""
     top = found.agents[0]
     yield (
-        f"Best by quality: {top.agent}, {_two(top.quality)} [{_two(top.low)}, {_two(top.high)}]; nobody is better "
+        f"Best by quality: {top.agent}, {fixed(top.quality, 2)} [{fixed(top.low, 2)}, {fixed(top.high, 2)}]; nobody is better "
         f"by more than {found.within:.2f} ({found.level:.0%}). It is the best with probability {top.best:.2f}."
     )
     if found.line is None:
@@ -262,20 +262,16 @@ def quality_table(found: QualityFacts) -> Table:
             [
                 "–" if row.place is None else str(row.place),
                 row.agent,
-                _two(row.quality),
-                f"{_two(row.low)}–{_two(row.high)}",
+                fixed(row.quality, 2),
+                f"{fixed(row.low, 2)}–{fixed(row.high, 2)}",
                 str(row.n_labels),
-                _two(row.label_mean),
-                _two(row.expected),
+                fixed(row.label_mean, 2),
+                fixed(row.expected, 2),
                 "yes" if row.off_line else "",
             ]
             for row in found.agents
         ),
     )
-
-
-def _two(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
 
 
 def difference_of_quality(found: SmallAreas, one: int, other: int, *, level: float) -> tuple[float, float, float]:

@@ -20,6 +20,11 @@ from urllib.parse import parse_qsl, unquote
 _ACTING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
+def sendable(text: str) -> str:
+    """Half of a surrogate pair has no UTF-8 form and could be neither sent nor kept: it becomes '?'."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def printable(text: str) -> str:
     r"""`text` with every character that acts instead of showing (controls, bidi overrides, lone surrogates) spelt out.
 

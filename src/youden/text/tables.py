@@ -27,6 +27,11 @@ def two_sided(title: str, left: Sequence[str], right: Sequence[str], rows: Itera
     return Table(title, [*left, *right], "l" * len(left) + "r" * len(right), rows)
 
 
+def fixed(value: float | None, digits: int = 3) -> str:
+    """A cell: the number with so many digits behind the point, a dash for None."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
 def as_markdown(table: Table) -> str:
     """Without its title; cells are shown as they are, whatever they hold.
 

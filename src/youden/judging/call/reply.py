@@ -19,6 +19,7 @@ from typing import Any
 from youden.judging.call.failures import CallError, fate
 from youden.judging.call.secrets import hidden
 from youden.nouns import Completion, Request
+from youden.text.printable import sendable
 
 MOST_BYTES = 16_000_000
 """Of a reply, unpacked. The longest text that a model writes is a hundredth of it."""
@@ -184,14 +185,14 @@ def trusted(said: Completion) -> Completion:
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
     typed = Completion(
-        text=_sendable(said.text),
+        text=sendable(said.text),
         finish_reason=_name(said.finish_reason) or "unknown",
         model=_name(said.model) or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         seconds=said.seconds if _is_number(said.seconds) and 0 <= said.seconds < math.inf else 0.0,
         fingerprint=_name(said.fingerprint),
-        refusal=_sendable(said.refusal) if isinstance(said.refusal, str) else None,
+        refusal=sendable(said.refusal) if isinstance(said.refusal, str) else None,
         top_logprobs=_odds(said.top_logprobs),
     )
     return _without_secrets(typed)
@@ -316,7 +317,7 @@ def _odds(said: Any) -> tuple[tuple[str, float], ...]:
         if not _is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING:
             raise _broken(f"a log-probability is {_shown(logprob)}")
         if logprob > -math.inf:
-            odds.append((_sendable(token), min(float(logprob), 0.0)))
+            odds.append((sendable(token), min(float(logprob), 0.0)))
     return tuple(odds)
 
 
@@ -357,12 +358,7 @@ def _count(value: object) -> int | None:
 
 
 def _name(value: object) -> str | None:
-    return hidden(_sendable(value))[:LONGEST_NAME] if isinstance(value, str) else None
-
-
-def _sendable(text: str) -> str:
-    """Half of a surrogate pair has no UTF-8 form and could not be kept: it becomes '?'."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return hidden(sendable(value))[:LONGEST_NAME] if isinstance(value, str) else None
 
 
 def _broken(what: str) -> CallError:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from youden.errors import ConfigError
 from youden.nouns import Message
 from youden.resources import find
+from youden.text.printable import sendable
 from youden.text.yaml_text import YamlError, front_matter, misfit
 
 Parser = Literal["label/1"]
@@ -92,11 +93,6 @@ def fence_of(n_first: int, first: bytes, second: bytes) -> bytes:
     while (tag := hasher.hexdigest()[:16].encode()) in first or tag in second:
         hasher.update(b"+")
     return tag
-
-
-def sendable(text: str) -> str:
-    """Half of a surrogate pair has no UTF-8 form and could not be sent: it becomes '?'."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def load_prompt(name_or_path: str | Path) -> Prompt:

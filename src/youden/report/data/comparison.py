@@ -19,7 +19,7 @@ from youden.nouns.pool import Floats
 from youden.protocol.independent import same_trials
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
-from youden.report.data.ranking_tables import RankedAgent, current_quality, fixed
+from youden.report.data.ranking_tables import RankedAgent, current_quality
 from youden.report.data.report import TrialFacts
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trial_rows import TrialBook
@@ -29,7 +29,7 @@ from youden.streams import own_stream
 from youden.study.agreement import study_judges
 from youden.study.judge_shifts import correlation
 from youden.study.judged_runs import read_judged, side_by_side
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table, fixed, two_sided
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import rankdata
 
 from youden.nouns.finding import Fact, Finding
-from youden.nouns.pool import Bools, Floats, ReadOnly
+from youden.nouns.pool import Bools, Floats, ReadOnly, or_none
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import binned, edges
-from youden.report.data.ranking_tables import fixed
 from youden.report.data.summary import Summary
 from youden.stats.base.clusters import effects_of_pairs
+from youden.stats.base.metrics import rank_correlation
 from youden.stats.partners import LinkedPairs, PairMeans, linked_pairs
 from youden.stats.trials.comparisons import tied_places
-from youden.text.tables import Table
+from youden.text.tables import Table, fixed
 
 FEWEST = 5
 """With fewer agents a rank correlation says nothing."""
@@ -139,10 +138,7 @@ def _spearman(one: Floats, two: Floats) -> float | None:
     both = ~np.isnan(one + two)
     if both.sum() < FEWEST:
         return None
-    first, second = rankdata(one[both]), rankdata(two[both])
-    if not (np.ptp(first) and np.ptp(second)):
-        return None
-    return float(np.corrcoef(first, second)[0, 1])
+    return or_none(rank_correlation(one[both], two[both]))
 
 
 MOST_A_SIDE = 100

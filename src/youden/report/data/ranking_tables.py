@@ -24,7 +24,7 @@ from youden.report.data.evidence import ReportTexts, ToldApart
 from youden.stats.trials.comparisons import tied_places
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table, fixed, two_sided
 
 _ACTING = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
 
@@ -276,8 +276,3 @@ def _agreement(found: Agreement | None) -> str:
     if found is None or found.value is None:
         return "–"
     return with_interval(found.value, found.low, found.high)
-
-
-def fixed(value: float | None, digits: int = 3) -> str:
-    """A number, or that there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"

@@ -15,7 +15,6 @@ from youden.report.data.ranking_tables import (
     RankedAgent,
     current_labels,
     current_quality,
-    fixed,
     headed_by,
     headline,
     rank_agents,
@@ -24,7 +23,7 @@ from youden.report.data.ranking_tables import (
 )
 from youden.run.standings import standing_line
 from youden.text.sentences import items_compared
-from youden.text.tables import Table, bar, two_sided
+from youden.text.tables import Table, bar, fixed, two_sided
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "

@@ -24,13 +24,14 @@ from youden.practice.quality import quality_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
 from youden.report.data.doubts import groups_table
-from youden.report.data.ranking_tables import RankedAgent, disagreements_table, fixed, labels_table, moved_table, shown
+from youden.report.data.ranking_tables import RankedAgent, disagreements_table, labels_table, moved_table, shown
 from youden.report.data.report import AgentPage, ReportData, TrialFacts
 from youden.report.data.summary import links_table
 from youden.report.data.trial_rows import TrialLine
 from youden.run.what_moves import moves_table
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
+from youden.text.tables import fixed
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure

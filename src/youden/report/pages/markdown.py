@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from youden.nouns import Finding
-from youden.report.data.ranking_tables import fixed
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY
 from youden.text.sentences import counted, quoted
-from youden.text.tables import as_markdown
+from youden.text.tables import as_markdown, fixed
 
 MAX_AGENTS = 30
 BAR = 20
