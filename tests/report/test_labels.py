@@ -23,8 +23,7 @@ from youden.errors import ConfigError, ImportFormatError
 from youden.nouns import Agent, LabelFacts, Validation
 from youden.practice.labels import aliases_of, open_labels, validate
 from youden.report.data.report import build_report
-from youden.report.pages.markdown import render_markdown
-from youden.report.pages.writing import render_page
+from youden.report.pages.writing import render_markdown, render_page
 from youden.run.pipeline import fit_run
 from youden.stats import sampled_auc
 

@@ -33,8 +33,7 @@ from youden.report.data.ranking_tables import clipped, headline, rank_agents, re
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
-from youden.report.pages.markdown import render_markdown
-from youden.report.pages.writing import render_comparison, render_page
+from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.run.pipeline import fit_run
 from youden.study.agreement import study_judges
 from youden.study.judged_runs import read_judged, side_by_side

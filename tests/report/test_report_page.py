@@ -29,8 +29,7 @@ from youden.report.charts.vega import mark, picture_spec
 from youden.report.data.comparison import compare_runs
 from youden.report.data.report import build_report
 from youden.report.pages.embed import json_text
-from youden.report.pages.markdown import render_markdown
-from youden.report.pages.writing import render_comparison, render_page
+from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.text.sentences import quoted
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"

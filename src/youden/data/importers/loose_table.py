@@ -1,13 +1,18 @@
-"""Imports tables whose columns are called as they like: CSV, TSV, JSONL, Parquet, and folders that Hugging Face
-`datasets` saved.
+"""Imports tables whose columns are called as they like: CSV, TSV, JSONL, Parquet, and datasets of Hugging Face: folders that
+`datasets` saved, or a name on the Hub, whose commit is said.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,13 +26,14 @@ from youden.data.importers.foreign_files import (
     suffixes,
     wrong,
 )
-from youden.data.importers.hub_dataset import from_hub, names_dataset
 from youden.data.importers.loose_columns import Columns
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.data.pools.tidy_reader import long_fields
-from youden.nouns import Json
+from youden.errors import ConfigError, ImportFormatError
+from youden.nouns import Agent, Json
 from youden.unpacking import open_parquet, unpacked
 
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 Rows = Iterator[tuple[str, Mapping[str, Json]]]
@@ -107,11 +113,11 @@ def read_hf_dataset(
 
     One path that is no place here and is spelled OWNER/NAME is a dataset of the Hub. hub: its split, revision and subset.
 
-    Raises: ImportFormatError for a folder that `save_to_disk` did not write, or whose columns do not say item and text; as
-    `from_hub`.
+    Raises: ImportFormatError for a folder that `save_to_disk` did not write, whose columns do not say item and text, or that
+    the Hub does not give [import-hub]; ConfigError [hub-missing] without `datasets`.
     """
-    if names_dataset(paths):
-        return from_hub(paths[0].as_posix(), lambda saved: read_hf_dataset(saved, columns=columns), hub or {})
+    if _names_dataset(paths):
+        return _from_hub(paths[0].as_posix(), lambda saved: read_hf_dataset(saved, columns=columns), hub or {})
     joiner = Joiner(paths[0].stem)
     folders = [split for path in paths for split in _splits(path)]
     for folder, name in zip(folders, suffixes(folders), strict=True):
@@ -146,3 +152,55 @@ def _splits(path: Path) -> list[Path]:
         "Give that folder; for files of rows use the format `table`.",
         slug="import-format",
     )
+
+
+def _names_dataset(paths: Sequence[Path]) -> bool:
+    """Whether the one path is no place here and spelled as OWNER/NAME."""
+    return len(paths) == 1 and not paths[0].exists() and _HUB_NAME.fullmatch(paths[0].as_posix()) is not None
+
+
+def _from_hub(name: str, read: Callable[[Sequence[Path]], ImportedPool], said: Mapping[str, str]) -> ImportedPool:
+    """What `read` makes of the dataset OWNER/NAME, saved in a folder of its own until it is read.
+
+    said: split, revision and subset, where they are said; without them all splits of the newest commit. The commit is pinned
+    in every agent's meta as `source`, and so in a run's pool.json.
+
+    Raises: ConfigError [hub-missing] without `datasets`; ImportFormatError [import-hub] with what the Hub said, or as `read`.
+    """
+    datasets, hub = _hub_library()
+    with TemporaryDirectory(prefix="youden-hub-") as place:
+        saved = Path(place, *name.split("/"))
+        try:
+            commit = hub.HfApi().dataset_info(name, revision=said.get("revision")).sha
+            dataset = datasets.load_dataset(
+                name, said.get("subset"), split=said.get("split"), revision=commit, cache_dir=Path(place, "cache")
+            )
+            dataset.save_to_disk(saved)
+        except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError, ValueError) as error:
+            raise ImportFormatError(
+                f"{name}: this dataset could not be brought from the Hub: {' '.join(str(error).split())[:300]}. Check the "
+                "name, --split, --revision and --subset, and HF_TOKEN where the dataset is private.",
+                slug="import-hub",
+            ) from error
+        try:
+            imported = read([saved])
+        except ImportFormatError as error:
+            raise ImportFormatError(str(error).replace(str(saved), name), slug=error.slug) from error
+    source = f"{name}@{commit}"
+    agents = tuple(Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in imported.pool.agents)
+    notes = (f"{name} is read at commit {commit}", *(note.replace(str(saved), name) for note in imported.notes))
+    return replace(imported, pool=replace(imported.pool, agents=agents), notes=notes)
+
+
+def _hub_library() -> tuple[Any, Any]:
+    try:
+        import_module("huggingface_hub.errors")
+        datasets = import_module("datasets")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "A dataset of the Hub needs the package `datasets`, which is not installed. Install youden[datasets], or save it "
+            "by `datasets` yourself and give the folder.",
+            slug="hub-missing",
+        ) from error
+    datasets.disable_progress_bars()
+    return datasets, import_module("huggingface_hub")

@@ -1,4 +1,4 @@
-"""Pages from their data, and the files they are written to: a run's report, two runs, a study, a gate, a stress test.
+"""Pages and Markdown from their data, and the files they are written to: a run's report, two runs, a study, a gate, a stress test.
 
 Nothing is computed here. Agents' names are other people's: no character of them acts.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 
 from youden.data.atomic import replacing
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import Json
+from youden.nouns import Finding, Json
 from youden.nouns.pool import plain_fields
 from youden.practice.gate import Gate, footing, of_all, sentence, table, to_do
 from youden.practice.stressing import NOTES, Stress, attacks_table, conclusion
@@ -25,12 +25,10 @@ from youden.report.data.comparison import Comparison, compare_runs
 from youden.report.data.report import ReportData, build_report
 from youden.report.data.summary import ABILITY, Summary
 from youden.report.pages import embed
-from youden.report.pages.markdown import render_markdown as markdown_of
-from youden.report.pages.markdown import warned
 from youden.stats.trials.noninferiority import Verdict
 from youden.text.printable import printable
-from youden.text.sentences import items_compared, quoted
-from youden.text.tables import as_markdown
+from youden.text.sentences import counted, items_compared, quoted
+from youden.text.tables import as_markdown, fixed
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure
@@ -46,6 +44,8 @@ class StudyPart:
     figures: tuple[Figure, ...]
 
 
+MAX_AGENTS = 30
+BAR = 20
 RunLine = tuple[str, str, str, Summary | None, str | None]
 """A run in the viewer's list: name, its name in an address, state, what it says if it is fitted, what is wrong with it."""
 
@@ -133,6 +133,57 @@ def _render(
     )
 
 
+def render_markdown(data: ReportData) -> str:
+    """A run's summary for a pull request: headline, warnings, ranking with bars, cost and signature."""
+    run = data.summary
+    lines = [
+        f"## {quoted(run.name)}: {run.n_agents} agents on {run.items}",
+        "",
+        f"**{quoted(run.headline)}**",
+        "",
+        f"{quoted(ABILITY)} {quoted(run.target)}",
+        "",
+    ]
+    lines += [quoted(run.chances), ""] if run.chances else []
+    lines += _warned(data.advice)
+    lines += [
+        "",
+        as_markdown(run.table(bar_cells=BAR, most=MAX_AGENTS)),
+    ]
+    if len(run.ranking) > MAX_AGENTS:
+        lines += ["", f"… and {counted(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
+    lines += ["", *(f"{quoted(line)} " for line in run.standings)]
+    if run.calls is not None:
+        lines += [
+            f"{run.calls.n_calls:,} calls ({fixed(run.percent_of_dense, 1)} % of dense), "
+            f"{run.calls.n_missing:,} without an answer. "
+        ]
+        if run.calls.n_reused:
+            cost = None if data.cost is None else data.cost.reused_usd
+            then = "" if cost is None else f"; they cost ${cost:,.4f} then"
+            lines += [f"{counted(run.calls.n_reused, 'answer', 'was', 'were')} asked before this run{then}. "]
+    if (held := run.facts.holdout) is not None:
+        lines += [f"Held-out cells: RMSE {held.rmse:.3f} on {held.n_cells:,} cells ({held.rule}). "]
+    if run.partners is not None:
+        lines += [quoted(run.partners)]
+    if run.moves is not None:
+        lines += [f"What moves it: {quoted(run.moves.sentence)} "]
+    if run.facts.growth is not None:
+        lines += ["", *(f"- {quoted(line)}" for line in run.moved)]
+    if run.labels is not None:
+        lines += ["", f"Against {quoted(run.labels.source)}, which no fit has seen:", ""]
+        lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]
+        lines += [f"- {quoted(line)}" for line in run.labels.notes]
+    if run.quality is not None:
+        lines += ["", "Quality, from labels:", "", *(f"- {quoted(line)}" for line in run.quality.words)]
+    return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
+
+
+def _warned(found: Iterable[Finding]) -> list[str]:
+    """A line each, with what to do."""
+    return [f"> ⚠ {quoted(one.says)}{f' **{quoted(one.todo)}**' if one.todo else ''}  " for one in found]
+
+
 _MARKS: dict[Verdict, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
 
 
@@ -198,7 +249,7 @@ def stress_markdown(found: Stress) -> str:
         "",
         NOTES,
         "",
-        *warned(found.warnings),
+        *_warned(found.warnings),
     ]
     return "\n".join([*lines, ""])
 
@@ -256,7 +307,7 @@ def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
 
 def markdown(folder: RunFolder) -> str:
     """A summary as Markdown. Raises: RunFolderError."""
-    return markdown_of(build_report(folder))
+    return render_markdown(build_report(folder))
 
 
 def ranking_csv(folder: RunFolder) -> str:
