@@ -30,7 +30,9 @@ def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
     ledger = read_ledger(file)
     assert ledger.look("new", "old", answers=TWO, target="these-items") == 2
     for answers in (ONE, TWO):
-        with pytest.raises(InputError, match=r"spoke of these-items, this one of items-like-these.*\[gate-target\]"):
+        with pytest.raises(
+            InputError, match=r"were about these-items, this one is about items-like-these.*\[gate-target\]"
+        ):
             ledger.look("new", "old", answers=answers)
     assert ledger.look("other", "old", answers=ONE) == 1
 

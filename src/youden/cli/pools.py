@@ -176,7 +176,7 @@ def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> s
     "--text",
     type=click.Choice(["answer", "transcript"]),
     default="answer",
-    help="Of inspect and opentelemetry: a response is what the agent said last, or all that it did (turns, calls of tools with "
+    help="For inspect and opentelemetry: a response is what the agent said last, or all that it did (turns, calls of tools with "
     "arguments, results).",
 )
 @click.option(

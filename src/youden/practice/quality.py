@@ -113,7 +113,7 @@ def _column(table: LabelTable, label: str | None) -> str:
     if table.items is None:
         raise ConfigError(
             f"{table.source} labels agents, not answers: it has no column item. Quality needs to know how many answers were "
-            "labelled. Give agent, item and a label a line.",
+            "labelled. Give a line for each label, with its agent and item.",
             slug="quality-items",
         )
     if label is None and len(table.names) == 1:

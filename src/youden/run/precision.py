@@ -273,8 +273,9 @@ def refuse_out_of_reach(plan: Plan) -> None:
     if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:
         n_items = items_for(least, design.width, share=1.0, n_agents=plan.n_agents)
         raise PlanError(
-            f"± {design.width:g} was asked for on {plan.n_items:,} items. What agents have of their own on an item leaves more "
-            f"than that, however often they are asked. Give {n_items or 0:,} items or more, or a wider width.",
+            f"± {design.width:g} was asked for on {plan.n_items:,} items. Agents differ so much from item to item that "
+            f"intervals stay wider than that, however often they are asked. Give {n_items or 0:,} items or more, or a wider "
+            "width.",
             slug="width-items",
         )
 
@@ -323,8 +324,8 @@ def _of_reach(reach: Reach, usd_per_call: float | None) -> Iterator[str]:
     low, high = reach.calls
     if reach.within < reach.nearest.low:
         yield (
-            f"within {reach.within:g} is out of reach on these items unless one agent stands out: of agents alike nothing nearer "
-            f"than {_shown(reach.nearest)} can be said; about {reach.items:,} items would do"
+            f"within {reach.within:g} is out of reach on these items unless one agent stands out: where all are alike the bound "
+            f"stays above {_shown(reach.nearest)}; about {reach.items:,} items would do"
         )
     usd = [f", ${usd_per_call * n:,.2f}" if usd_per_call and n else "" for n in (low, high)]
     most = "every comparison and more" if high is None else f"{high:,}{usd[1]}"

@@ -113,7 +113,7 @@ def leader_words(name: StandingName, plain: Differences, other: Differences, ids
     if plain.best == leader and other.best != leader:
         return (
             f"The leader {ids[leader]} is told apart from everybody in the plain ranking, and no longer in the {TITLES[name]} "
-            "one: part of its lead it owes to who else is in the pool."
+            "one: it owes part of its lead to who else is in the pool."
         )
     return ""
 

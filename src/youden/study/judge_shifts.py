@@ -274,8 +274,8 @@ def shift_words(shifts: JudgeShifts) -> Iterator[str]:
         none = "none: what both answered leaves no other order"
         rho = with_interval(shifts.rho.rho, shifts.rho.low, shifts.rho.high, why=none)
         yield (
-            f"On the {shifts.n_trials:,} {shifts.units} both answered, {other} ranks agents like {one} ranks them on all it "
-            f"judged at ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these alone, reaches {shifts.rho_same:.2f}. "
+            f"On the {shifts.n_trials:,} {shifts.units} both answered, {other}'s ranking has ρ = {shifts.rho_seen:.2f} to "
+            f"{one}'s on all that {one} judged; {one}'s own ranking on these alone has {shifts.rho_same:.2f}. "
             f"Had {other} judged all of them: ρ = {rho}. By {one}'s own errors, a judge that differs from it by repetition alone "
             f"would come to about {shifts.rho.ceiling:.2f} there: only an interval below that says that they rank differently."
         )
@@ -308,8 +308,8 @@ def _moving(shifts: JudgeShifts) -> str:
     named = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MOST_NAMED])
     rest = f" and {len(moving) - MOST_NAMED} more" if len(moving) > MOST_NAMED else ""
     return (
-        f"Beyond chance (Holm over {n}) {shifts.other} moves {named}{rest}, in yes-rate, off the "
-        f"curve that {shifts.one}'s answers lead to expect."
+        f"Beyond chance (Holm over {n}) {shifts.other} moves {named}{rest}: that is how far their yes-rates are from the curve "
+        f"that {shifts.one}'s answers lead one to expect."
     )
 
 

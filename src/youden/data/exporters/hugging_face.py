@@ -207,7 +207,7 @@ def check_push(format_name: str) -> None:
     """Raises: ConfigError [export-push] for a format that is nothing on the Hub, [hub-missing] without `huggingface_hub`."""
     if format_name not in PUSHED:
         raise ConfigError(
-            f"--push puts a folder on the Hugging Face Hub, and the format {format_name} is none. "
+            f"--push puts a folder on the Hugging Face Hub, but the format {format_name} writes no such folder. "
             f"Add --format {' or --format '.join(PUSHED)}.",
             slug="export-push",
         )

@@ -235,8 +235,9 @@ class GateLedger:
         seen = self.looks.get((agent, baseline), ())
         if seen and (before := self.targets[agent, baseline]) != target:
             raise InputError(
-                f"Earlier looks at '{agent}' against '{baseline}' spoke of {before}, this one of {target}; both would spend "
-                f"error twice. Go on with --target {before}, or begin with new answers and another --ledger.",
+                f"Earlier looks at '{agent}' against '{baseline}' were about {before}, this one is about {target}; doing "
+                f"both would spend the allowed error twice. Go on with --target {before}, or begin with new answers and another "
+                "--ledger.",
                 slug="gate-target",
             )
         return seen.index(answers) + 1 if answers in seen else len(seen) + 1

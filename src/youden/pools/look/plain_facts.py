@@ -130,8 +130,8 @@ def find_word_lists(looked: SampledTexts) -> Iterator[Finding]:
         share = float(functional[keywords].max())
         yield Finding(
             "keywords",
-            f"{listed(ids, most=20)} list keywords: {share:.0%} of the words in the median answer are ones that hold "
-            f"sentences together, of the usual agent's {usual:.0%}.",
+            f"{listed(ids, most=20)} list keywords: {share:.0%} of the words in the median answer are function "
+            f"words, such as 'the' or 'of'; the usual agent has {usual:.0%}.",
             "A list of the words that an item calls for agrees with every answer that uses them, and says nothing.",
             "Read a few of the answers; leave the agent out if it was asked for sentences.",
             agents=ids,

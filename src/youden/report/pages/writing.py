@@ -1,4 +1,5 @@
-"""Pages and Markdown from their data, and the files they are written to: a run's report, two runs, a study, a gate, a stress test.
+"""Pages and Markdown from their data, and the files they are written to: a run's report, two runs, a study, a gate, a stress
+test.
 
 Nothing is computed here. Agents' names are other people's: no character of them acts.
 """

@@ -180,9 +180,9 @@ def _heavy(cells: Cells, *, ridge: float) -> Cells:
         if (seen > counted).any():
             which = int(np.argmax(seen > counted))
             raise StatisticsError(
-                f"No cell of {noun} {which} weighs more than {cells.weight[ids == which].max():.3g}. Beside a ridge of "
-                f"{ridge:g} that is nothing: the ridge would set its effect to 0, whatever the scores. Give weights that "
-                "count trials (1 each where nothing is known), or a ridge far below them.",
+                f"No cell of {noun} {which} weighs more than {cells.weight[ids == which].max():.3g}. A ridge of {ridge:g} "
+                "outweighs that: it would set the effect to 0, whatever the scores. Give weights that count trials (1 each "
+                "where nothing is known), or a ridge far below them.",
                 slug="weights-scale",
             )
     return cells.where(kept)
