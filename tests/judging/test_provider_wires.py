@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ from batch_server import ClaudeBatchServer
 from commands import Youden, wire_judge, write_config
 from judged import KEY, ask, dense_plan
 from pools import make_pool
-from wire_server import Reply, WireServer, well_behaved
+from twists import ODD, Twist, text_of
+from twists import Path as Place
+from wire_server import FORMS, Reply, WireServer, well_behaved
 from youden import Batching
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, ShortRunError, YoudenError
 from youden.judging.asking.terms import Asking
-from youden.judging.backend_records import PROVIDERS, backend_of, judge_of_model
+from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
+from youden.judging.backends.wire import WireJudge
+from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
 from youden.judging.doctor import diagnose
@@ -32,6 +37,8 @@ POOL = make_pool(3, 6)
 PLAN = dense_plan(POOL)
 HOSTED = [judge for judge in known_judges() if judge.backend in PROVIDERS]
 ONE_A_CLASS = list({PROVIDERS[judge.backend].place: judge for judge in HOSTED}.values())
+OWN_FORMAT = [judge for judge in ONE_A_CLASS if issubclass(JUDGES.load(judge.backend), WireJudge)]
+"""Those whose replies are read by code of ours: the fuzzers of `BACKENDS` speak the OpenAI chat format alone."""
 
 
 def at(judge: JudgeConfig, url: str) -> JudgeConfig:
@@ -73,7 +80,8 @@ async def test_its_answer_and_usage_are_read_and_its_key_goes_into_the_header_al
         judge, Reply("YES", model="m-dated", usage={"prompt_tokens": 90, "completion_tokens": 2})
     )
     assert isinstance(got, Completion)
-    assert (got.text, got.finish_reason, got.model, got.tokens_in, got.tokens_out) == ("YES", "stop", "m-dated", 90, 2)
+    assert (got.text, got.finish_reason, got.tokens_in, got.tokens_out) == ("YES", "stop", 90, 2)
+    assert got.model in (("m-dated", "") if judge in OWN_FORMAT else ("m-dated",))  # not every format says its model
     (body,), (headers,) = server.bodies, server.headers
     assert KEY in (headers.get("x-api-key"), headers.get("Authorization", "").removeprefix("Bearer "))
     assert KEY not in str(body)
@@ -109,6 +117,35 @@ async def test_errors_and_replies_that_are_none_have_their_fates(judge: JudgeCon
         got, *_ = await asked(judge, Reply(fault=fault))  # type: ignore[arg-type]
         assert isinstance(got, CallError)
         assert (got.kind, got.status) == ("retry", None)
+
+
+def places(of: object, at: Place = ()) -> Iterator[Place]:
+    """Every field that is somewhere in a reply."""
+    inner = of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ()
+    for name, value in inner:
+        yield (*at, name)
+        yield from places(value, (*at, name))
+
+
+@pytest.mark.parametrize("judge", OWN_FORMAT, ids=lambda judge: judge.name)
+def test_whatever_stands_in_a_reply_of_another_format_it_is_an_answer_or_a_failed_call(judge: JudgeConfig) -> None:
+    reader: WireJudge = JUDGES.load(judge.backend)(Connection("tested", "http://127.0.0.1:9/v1", 1.0))
+    form = next((form for end, form in FORMS.items() if f"/v1/{reader.path}".endswith(end)), None)
+    assert form is not None, f"Give `FORMS` of tests/wire_server.py a reply of {reader.path}."
+    well = form(Reply("YES"), model="m")
+    assert reader.read(json.dumps(well).encode(), seconds=1.0).text == "YES"
+    twists = [Twist("no field", place) for place in places(well)]
+    twists += [Twist(kind, place, odd) for place in places(well) for odd in ODD for kind in ("field", "twice")]
+    for body, odd in [(text_of(well, twist), twist.value) for twist in twists] + [
+        (json.dumps(odd), odd) for odd in ODD
+    ]:
+        try:
+            got = reader.read(body.encode("utf-8", "surrogatepass"), seconds=1.0)
+        except CallError:
+            continue
+        assert got.text in ("YES", "") or isinstance(odd, str)
+        assert isinstance(got.text, str)
+        assert all(type(n) is int and n >= 0 for n in (got.tokens_in, got.tokens_out))
 
 
 # --- Bedrock and Vertex, by litellm ------------------------------------------------------------------------------------------
