@@ -20,6 +20,7 @@ from pydantic_core import PydanticUndefined
 from making.marks import cell
 from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
 from youden.data.folder.table_columns import COLUMNS
+from youden.judging.backend_records import PROVIDERS
 from youden.nouns.facts import STANDINGS
 
 _HOMES = {
@@ -36,12 +37,13 @@ def table(name: str) -> str:
     """The keys of the pydantic model called `name`, a row each; without those of a model that it is made of."""
     model: type[BaseModel] = _found(name)
     written = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
+    providers = ", ".join(f"`{provider}`" for provider in PROVIDERS)
     words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
     rows = [
         f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {said_of} |"
         for name, field in model.model_fields.items()
         if name in model.__annotations__
-        for said_of in [cell(words.get(name, ""))]
+        for said_of in [cell(words.get(name, "").replace("{providers}", providers))]
     ]
     return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])
 

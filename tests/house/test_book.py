@@ -109,6 +109,12 @@ def test_every_message_of_the_source_stands_on_its_page_once() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_every_room_whose_messages_a_page_lists_is_there() -> None:
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    for room in " ".join(re.findall(r"<!-- made: messages ([^*]*?) -->", page)).split():
+        assert (ROOT / "src" / "youden" / room).is_dir() or (ROOT / "src" / "youden" / f"{room}.py").is_file(), room
+
+
 def test_every_key_of_a_config_is_explained() -> None:
     page = made_page("config.md")
     silent = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|\s*\|$", page, re.MULTILINE)

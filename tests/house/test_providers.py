@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from youden.judging.backend_records import PROVIDERS
 from youden.judging.config.judge_files import load_judge_config, table_price
 from youden.resources import roots
 
@@ -65,6 +67,14 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
     found = table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
     assert found is not None
     assert (config.price_in, config.price_out) == (found.price_in, found.price_out)
+
+
+def test_prices_are_shipped_of_every_provider_that_has_an_address_but_openrouter() -> None:
+    script = (DOCS / "making" / "prices.py").read_text(encoding="utf-8")
+    kept = set(ast.literal_eval(script.split("PROVIDERS = ")[1].split("\n")[0]))
+    assert kept - {"openai"} == {one.priced_as or name for name, one in PROVIDERS.items() if one.address} - {
+        "openrouter"
+    }
 
 
 def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) -> None:

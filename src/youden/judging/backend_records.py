@@ -31,7 +31,7 @@ class BackendRecord:
     it. refuses: parameters that it turns a request down for, each with what to write instead. own: a pattern of the models
     that it is asked for when nothing says where they are. thinks: a pattern of its models that think before they answer;
     room: the keys of a judge's config that such a model needs. hosts: for a library that reaches many, the host's name before
-    the model's, with the variables that hold its keys.
+    the model's, with the variables that hold its keys. priced_as: its name in litellm's table of prices, where that is another.
     """
 
     place: str
@@ -46,6 +46,7 @@ class BackendRecord:
     thinks: str | None = None
     room: Mapping[str, Json] = field(default_factory=lambda: {"max_tokens": 2048})
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    priced_as: str = ""
 
 
 _OPENAI = "https://api.openai.com/v1"
@@ -100,7 +101,13 @@ PROVIDERS = {
         _SDK, True, "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", title="DeepSeek", own="deepseek-"
     ),
     "fireworks": BackendRecord(
-        _SDK, True, "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", title="Fireworks", thinks=_OPEN
+        _SDK,
+        True,
+        "https://api.fireworks.ai/inference/v1",
+        "FIREWORKS_API_KEY",
+        title="Fireworks",
+        thinks=_OPEN,
+        priced_as="fireworks_ai",
     ),
     "gemini": BackendRecord(
         _SDK,
@@ -134,7 +141,13 @@ PROVIDERS = {
         _SDK, True, "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", title="OpenRouter", thinks=_OPEN
     ),
     "together": BackendRecord(
-        _SDK, True, "https://api.together.xyz/v1", "TOGETHER_API_KEY", title="Together", thinks=_OPEN
+        _SDK,
+        True,
+        "https://api.together.xyz/v1",
+        "TOGETHER_API_KEY",
+        title="Together",
+        thinks=_OPEN,
+        priced_as="together_ai",
     ),
 }
 """Providers by the name that stands in `backend`, or before a model's, as in `--judge groq/openai/gpt-oss-20b`. What is written

@@ -48,7 +48,7 @@ def table_price(config: JudgeConfig) -> TablePrice | None:
     if model is None or config.address not in ("", backend_of(backend).address):
         return None
     entry = _entry(backend, model)
-    if backend in PROVIDERS and entry.get("litellm_provider") not in (backend, f"{backend}_ai"):
+    if backend in PROVIDERS and entry.get("litellm_provider") != _priced_as(backend):
         return None  # another provider's model of the same name
     price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if not price_in or not price_out:
@@ -57,9 +57,12 @@ def table_price(config: JudgeConfig) -> TablePrice | None:
 
 
 def _entry(backend: str, model: str) -> Mapping[str, Any]:
-    """What the table says of a model by any of the names it may have there; nothing where it does not know it."""
-    names = (f"{backend}/{model}", f"{backend}_ai/{model}", model)
-    return next((_table()[one] for one in names if one in _table()), {})
+    """What the table says of a model, with its provider's name there or by its own alone; nothing where it does not know it."""
+    return _table().get(f"{_priced_as(backend)}/{model}") or _table().get(model, {})
+
+
+def _priced_as(backend: str) -> str:
+    return backend_of(backend).priced_as or backend
 
 
 @cache
