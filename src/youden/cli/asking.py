@@ -137,7 +137,7 @@ def _expected(expected: Expected) -> dict[str, Json]:
 
 @click.command("run")
 @options.config
-@run_options.of_config(*run_options.PLANNING, "max_missing", "robust", "trusted", "families")
+@run_options.of_config(*run_options.ASKING, "robust", "trusted", "families")
 @run_options.asking
 @options.labels
 @progress.option
@@ -197,7 +197,7 @@ def run_command(
     is_flag=True,
     help="Ask nothing: take ANSWERS, files or folders in which an engine of your own answered a `youden plan --export`.",
 )
-@run_options.of_config(*run_options.PLANNING, "max_missing")
+@run_options.of_config(*run_options.ASKING)
 @run_options.asking
 @click.option(
     "--mode",

@@ -29,6 +29,9 @@ R = TypeVar("R")
 PLANNING = ("judge", "calls", "max_cost", "out", "seed", "store", "target", "trials", "width")
 """Config keys that `plan`, `judge` and `run` take on the command line."""
 
+ASKING = (*PLANNING, "max_missing")
+"""Those that `judge` and `run` take, which ask."""
+
 
 def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """The option of a config's key, of the type that it has there; with a help of the command's own, if it has one."""
