@@ -7,6 +7,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ from youden.nouns import (
     Signature,
     Verdicts,
 )
+from youden.nouns.columns import columns_of
 from youden.pools.make.generation import read_recipe
 
 numbers = st.floats(-1, 1) | st.just(np.nan)
@@ -86,14 +88,20 @@ def test_a_ranking_reads_back_to_the_last_bit(
     agents: list[str], values: list[float], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
-    frame = pd.DataFrame({"agent": agents, "group": None, "extra": 1, "n_trials": 3, "rank_low": 1, "rank_high": 4})
-    frame["place_low"], frame["place_high"], frame["target"] = 2, 3, "these-items"
-    frame["ability"] = frame["low"] = frame["high"] = frame["error"] = values[: len(agents)]
+    measured = [column.name for column in columns_of(RankingRow) if column.kind == "number"]
+    whole: dict[str, Any] = {
+        column.name: n for n, column in enumerate(columns_of(RankingRow)) if column.kind == "whole"
+    }
+    frame = pd.DataFrame({"agent": agents, "group": None, "extra": 1, "target": "these-items", **whole})
+    frame[measured] = np.tile(np.array(values[: len(agents)])[:, None], len(measured))
     frame.loc[0, "group"] = "NA"
     folder.write_ranking(frame)
-    numbers_back = [None if np.isnan(value) else value for value in values]
     assert folder.read_ranking() == tuple(
-        RankingRow(agent, "NA" if n == 0 else None, *[numbers_back[n]] * 3, 1, 4, 3, numbers_back[n], 2, 3)
+        RankingRow(
+            agent=agent,
+            group="NA" if n == 0 else None,
+            **whole | dict.fromkeys(measured, None if np.isnan(values[n]) else values[n]),
+        )
         for n, agent in enumerate(agents)
     )
 
@@ -235,9 +243,8 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
     folder.write_text("ranking.csv", "agent,ability\na,1\n")
     with pytest.raises(RunFolderError, match="agent, ability, not agent, group, ability"):
         folder.read_ranking()
-    folder.write_text(
-        "ranking.csv", ",".join(column.name for column in ranking_columns(())) + "\na,,1,,,x,1,1,,1,1,these-items\n"
-    )
+    line = {column.name: {"whole": "x", "text": "a"}.get(column.kind, "") for column in ranking_columns(())}
+    folder.write_text("ranking.csv", f"{','.join(line)}\n{','.join(line.values())}\n")
     with pytest.raises(RunFolderError, match="'x' stands where a whole number"):
         folder.read_ranking()
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Agent, ChoiceFacts, Plan, RankingRow, Trials
+from youden.nouns.columns import columns_of
 from youden.nouns.pool import Floats
 from youden.protocol.independent import same_trials
 from youden.report.charts.figures import figures
@@ -38,11 +40,20 @@ from youden.run.pipeline import fit_run
 from youden.study.agreement import study_judges
 from youden.study.judged_runs import read_judged, side_by_side
 
+
+def row(agent: str, ability: float | None, place_low: int, place_high: int, **more: Any) -> RankingRow:
+    """low and high: 0.1 off; what nobody looks at here is 0."""
+    cells: dict[str, Any] = dict.fromkeys((column.name for column in columns_of(RankingRow)), 0)
+    cells |= {"agent": agent, "group": None, "ability": ability, "place_low": place_low, "place_high": place_high}
+    cells |= {"low": None, "high": None} if ability is None else {"low": ability - 0.1, "high": ability + 0.1}
+    return RankingRow(**cells | more)
+
+
 ROWS = (
-    RankingRow("a", "g", 0.8, 0.7, 0.9, 1, 2, 10, 0.05, 1, 2),
-    RankingRow("b", "g", 0.7, 0.6, 0.8, 1, 2, 10, 0.05, 1, 2),
-    RankingRow("c", None, 0.2, 0.1, 0.3, 3, 3, 10, 0.05, 3, 3),
-    RankingRow("d", None, None, None, None, 1, 4, 0, None, 1, 4),
+    row("a", 0.8, 1, 2, group="g"),
+    row("b", 0.7, 1, 2, group="g"),
+    row("c", 0.2, 3, 3),
+    row("d", None, 1, 4),
 )
 POOL = PoolSummary.of_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
 
