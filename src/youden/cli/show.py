@@ -177,7 +177,7 @@ def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None =
 
 def _held_out(plan: Plan) -> str:
     """That a part is held out though nobody asked for it."""
-    if not plan.split.n_holdout or plan.asked is None or plan.asked.holdout is not None:
+    if not plan.split.n_holdout or plan.asked.holdout is not None:
         return ""
     return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
 

@@ -208,10 +208,10 @@ class Asked:
     budget: the calls of both arms that this came to, None for as many as the design takes.
     """
 
-    independent: str | None
-    n_independent: int | None
-    holdout: float | None
-    budget: int | None
+    independent: str | None = None
+    n_independent: int | None = None
+    holdout: float | None = None
+    budget: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ class Plan:
     trials: the calls, paired ones of the first drawing first. options: the budget and the design's own options.
     independent: `twin` (an independent trial for every paired one) or `pooled` (a few, for one rate).
     n_independent: how many calls a pooled arm was to have, None for twins.
-    rounds: of an adaptive plan. extensions: the extensions, None where there are none. asked: None where it was not recorded.
+    rounds: of an adaptive plan. extensions: the extensions, None where there are none.
     characters: length of all judged texts together.
     """
 
@@ -239,7 +239,7 @@ class Plan:
     n_independent: int | None = None
     rounds: Rounds | None = None
     extensions: Extensions | None = None
-    asked: Asked | None = None
+    asked: Asked = Asked()
     characters: int = 0
     notes: tuple[str, ...] = field(default=())
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Agent, Plan, Pool, Split, Trials
+from youden.nouns.planning import Asked
 from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 from youden.nouns.trials import ASKED
 from youden.protocol.independent import characters, pooled
@@ -215,7 +216,7 @@ def _as_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Pl
         n_independent=None,
         rounds=None,
         extensions=None,
-        asked=None,
+        asked=Asked(),
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         characters=characters(pool, trials),

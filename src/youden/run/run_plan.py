@@ -22,7 +22,6 @@ from youden.protocol.blocks import after_steps, extensions_of, plan_without_foll
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import GOALS, Adaptive, Width
 from youden.protocol.extending import add_agents, add_calls, add_items, add_repeats
-from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 from youden.text.sentences import counted, near
@@ -84,8 +83,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:
     """The config with a note of how its plan was drawn."""
-    budget = None if plan.asked is None else plan.asked.budget
-    drawn = DrawnAs(pool=extensions_of(plan).pool, budget=budget)
+    drawn = DrawnAs(pool=extensions_of(plan).pool, budget=plan.asked.budget)
     return config.model_copy(update={"drawn": drawn})
 
 
@@ -204,31 +202,21 @@ def _asked_of(plan: Plan) -> dict[str, object]:
         "trials": plan.options.get("trials"),
         "design": plan.design,
         "options": {name: value for name, value in plan.options.items() if name not in _NOT_OPTIONS},
-        "independent": plan.independent if plan.asked is None else plan.asked.independent,
-        "n_independent": plan.n_independent if plan.asked is None else plan.asked.n_independent,
-        "holdout": plan.split.fraction if plan.asked is None else plan.asked.holdout,
+        "independent": plan.asked.independent,
+        "n_independent": plan.asked.n_independent,
+        "holdout": plan.asked.holdout,
         "rule": plan.split.rule,
         "holdout_partners": plan.options.get("holdout_partners"),
     }
 
 
 def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
-    """As the config has them; where the plan does not say what was asked for, as they come out."""
+    """The same, as the config has them."""
     said: dict[str, object] = {"trials_of": config.trials_of is not None, "calls": config.calls, "seed": config.seed}
     if config.trials_of is not None:
         return said
     design, options = config.asked_design
     make = DESIGNS.load(design)
-    asked = {"independent": config.independent, "n_independent": config.n_independent, "holdout": config.holdout}
-    if plan.asked is None:
-        extensions = extensions_of(plan)
-        n_pairs = extensions.anchors * (extensions.anchors - 1) * extensions.items
-        arm = independent_arm(config.independent or make.independent, config.n_independent, most=n_pairs)
-        asked = {
-            "independent": arm.rule,
-            "n_independent": arm.n if arm.rule == "pooled" else None,
-            "holdout": make.holdout if config.holdout is None else config.holdout,
-        }
     partners = plan.options.get("holdout_partners")
     return {
         **said,
@@ -236,7 +224,9 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
         "trials": config.trials,
         "design": make.name,
         "options": options,
-        **asked,
+        "independent": config.independent,
+        "n_independent": config.n_independent,
+        "holdout": config.holdout,
         "rule": config.rule,
         "holdout_partners": partners if partners is None else config.holdout_partners,
     }
