@@ -28,12 +28,14 @@ from youden.nouns import (
     PAIRED,
     PLAN,
     PROBE,
+    Finding,
     Plan,
     Rates,
     Split,
     Trials,
     Verdicts,
 )
+from youden.nouns.finding import Fact
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import tally
 from youden.stats.base.clusters import PairBlock
@@ -196,6 +198,20 @@ class TrialsByItem:
         arms = ("paired", *(("apart",) if self.plan.independent == "twin" else ()), *(("more",) if with_more else ()))
         for start, stop in self._spans(arms):
             yield self._block(start, stop, arms)
+
+    def alarms(self) -> list[Finding]:
+        """Agents and pairs whose texts on unrelated items look alike to the judge, as `YesCounts` finds them."""
+        found, way_on = [], "; one pooled rate ranks them too high (independent: twin gives each its own)."
+        for alarm in self.yeses.alarms():
+            agents = tuple(self.plan.agent_ids[i] for i in alarm.agents)
+            said = (
+                f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were called the same source "
+                f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
+            )
+            facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
+            said += "." if self.plan.independent == "twin" else way_on
+            found.append(Finding("alarm", said, agents=agents, facts=facts))
+        return found
 
     def _spans(self, arms: Sequence[str]) -> Iterator[tuple[int, int]]:
         """The first and the last item of each block, which is not in it."""

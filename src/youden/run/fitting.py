@@ -45,7 +45,7 @@ from youden.run.ability import Abilities, Aim, Groups, choice_of, ranking_table,
 from youden.run.extension import extension_facts
 from youden.run.fits import answers_in_blocks, fitted, fitted_abilities
 from youden.run.over_judges import JUDGES, answers_for, as_asked, rows_for
-from youden.run.ranking import trial_abilities, warnings_of
+from youden.run.ranking import trial_abilities
 from youden.run.standings import (
     AllAnswers,
     answers_of_pairs,
@@ -100,7 +100,7 @@ def fit_judged(
             found,
             split=plan.split,
             calls=counts.facts(models=of.said.models, usd_tried=usd),
-            warnings=warnings_of(of.said.warnings, trials.yeses.alarms(), plan, message=model.message_),
+            warnings=[*of.said.warnings, *trials.alarms()],
             rules=terms.rules,
             groups=pool.groups,
             growth=extension_facts(trials, found, answered_anew="key" not in of.said.measured),
@@ -125,7 +125,6 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
     model = ClippedLinear().fit(sums.symmetric)
     answers = partial(answers_in_blocks, lambda: blocks, drawn=False, less=0.0)
     found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=terms.target)
-    notes = [Finding("import", note) for note in pool.notes]
     tables = analyse(
         sums,
         AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
@@ -133,7 +132,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
         found,
         split=None,
         calls=None,
-        warnings=[*notes, Finding("fit", model.message_)] if model.message_ else notes,
+        warnings=[Finding("import", note) for note in pool.notes],
         rules=terms.rules,
         groups=pool.groups,
     )
@@ -201,6 +200,7 @@ def analyse(
     leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, apart))
     ranking = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
     cells = scores.cells
+    unfit = [Finding("fit", model.message_)] if model.message_ else []
     return Analysis(
         symmetric=scores,
         row=sums.row,
@@ -232,7 +232,7 @@ def analyse(
             holdout=holdout_facts(model, sums.holdout, split),
             links=links.tables,
             links_missing=links.missing,
-            warnings=(*warnings, *standing_findings(standings)),
+            warnings=(*warnings, *unfit, *standing_findings(standings)),
             growth=growth,
             partners=partner_facts(answers.totals, ids),
             target=found.target,

@@ -6,7 +6,7 @@ Predictions, link tables and curl are not made here: `analyse` makes them for a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +32,6 @@ from youden.run.looks import of_search
 from youden.run.over_judges import JUDGES, answers_for, as_asked
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
 from youden.stats.trials.comparisons import Differences, disconnected
-from youden.stats.trials.false_positives import Alarm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +75,9 @@ def rank(
     table.attrs["best"] = None if apart.best is None else ids[apart.best]
     table.attrs["choice"] = choice_of(found, ids, apart=apart)
     table.attrs["warnings"] = [
-        *warnings_of(result.warnings, trials.yeses.alarms(), plan, message=message),
+        *result.warnings,
+        *trials.alarms(),
+        *([Finding("fit", message)] if message else []),
         *standing_findings({one.name: one.facts for one in made}),
     ]
     return table
@@ -178,26 +179,3 @@ def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, str]:
         _, model, found = fitted(trials, target=target)
         message = model.message_
     return found if target == "items-like-these" else as_asked(found, trials), message
-
-
-def warnings_of(warnings: Sequence[Finding], alarms: Sequence[Alarm], plan: Plan, *, message: str) -> list[Finding]:
-    """What a reader of the ranking has to know: the judge's own warnings, the alarms, and the message of the components, or of
-    the fit, which is empty where all is well."""
-    found = [*warnings, *(_alarm(alarm, plan) for alarm in alarms)]
-    return [*found, Finding("fit", message)] if message else found
-
-
-def _alarm(alarm: Alarm, plan: Plan) -> Finding:
-    agents = tuple(plan.agent_ids[i] for i in alarm.agents)
-    said = (
-        f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were "
-        f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
-        + (
-            "."
-            if plan.independent == "twin"
-            else "; one pooled rate ranks them too high (independent: twin gives each its own)."
-        )
-    )
-    return Finding(
-        "alarm", said, agents=agents, facts={"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
-    )
