@@ -17,8 +17,8 @@ from youden.errors import StatisticsError
 from youden.nouns import Plan
 from youden.nouns.pool import Floats
 from youden.stats import CentredCovariance, PairBlock, differences, places_at_once, trial_means
-from youden.stats.base.clusters import covariance_over_clusters, same_value, unseen_square
-from youden.stats.trials.comparisons import tied_places
+from youden.stats.base.clusters import covariance_over_clusters, unseen_square
+from youden.stats.trials.comparisons import same_value, tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
 from youden.stats.trials.trial_errors import covariance_on_these_items
 

@@ -39,7 +39,7 @@ class Pairs(ReadOnly):
     own_rates: bool
 
 
-_AT_ONCE = 2**20
+CELLS_AT_ONCE = 2**20
 """Cells of a block of items, which stays in a processor's cache."""
 
 
@@ -88,7 +88,7 @@ class CellIndex(ReadOnly):
     @cached_property
     def _place(self) -> Positions | None:
         """Where the cell of each code stands; None where the matrix is too large to keep a number for each."""
-        if self.n_agents * self.n_items > _AT_ONCE:
+        if self.n_agents * self.n_items > CELLS_AT_ONCE:
             return None
         place = np.zeros(self.n_agents * self.n_items, dtype=np.int64)
         place[self._code] = np.arange(len(self))
@@ -102,7 +102,7 @@ class CellIndex(ReadOnly):
 
     def spans(self) -> Iterator[Span]:
         """Some items at a time, in their order, and the cells of them."""
-        step = max(1, _AT_ONCE // self.n_agents)
+        step = max(1, CELLS_AT_ONCE // self.n_agents)
         starts = range(0, self.n_items, step)
         edges = np.searchsorted(self.item, [*starts, self.n_items]).tolist()
         for start, begin, end in zip(starts, edges[:-1], edges[1:], strict=True):
@@ -135,43 +135,3 @@ class ScoredCells(NamedTuple):
     def where(self, kept: Bools) -> ScoredCells:
         """Those of a mask bool[N]."""
         return self if kept.all() else ScoredCells(self.at.where(kept), self.value[kept], self.weight[kept])
-
-
-class TouchedCells(NamedTuple):
-    """The cells that trials touch. rows: for each column of agents int64[T], which cell each trial touches with it."""
-
-    cells: CellIndex
-    rows: tuple[Positions, ...]
-
-
-def touched_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> TouchedCells:
-    """The cells (agent, item) of trials with these columns, int32[T] each.
-
-    >>> found = touched_cells(np.array([1, 0, 1]), np.array([2, 0, 2]), n_agents=3, n_items=2)
-    >>> found.cells.agent.tolist(), found.cells.item.tolist(), found.rows[0].tolist()
-    ([0, 2], [0, 1], [1, 0, 1])
-    """
-    step = min(n_items, max(1, _AT_ONCE // n_agents))
-    starts = np.arange(0, n_items + step, step)
-    order: Positions | None = None
-    if n_items > step and (item[1:] < item[:-1]).any():
-        order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
-    edges = np.searchsorted(item, starts, sorter=order) if n_items > step else np.array([0, len(item)])
-    rows = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
-    number, touched = np.empty(step * n_agents, dtype=np.int64), np.zeros(step * n_agents, dtype=np.bool_)
-    codes, n_before = [np.empty(0, dtype=np.int64)], 0
-    for start, begin, end in zip(starts[:-1].tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        part = slice(begin, end) if order is None else order[begin:end]
-        of_item = (item[part].astype(np.int64) - start) * n_agents
-        places = [of_item + agent[part] for agent in agents]
-        for place in places:
-            touched[place] = True
-        found = np.flatnonzero(touched)
-        touched[found] = False
-        number[found] = np.arange(n_before, n_before + len(found))
-        for row, place in zip(rows, places, strict=True):
-            row[part] = number[place]
-        codes.append(found + start * n_agents)
-        n_before += len(found)
-    found_item, found_agent = np.divmod(np.concatenate(codes), n_agents)
-    return TouchedCells(CellIndex(found_agent.astype(np.int32), found_item.astype(np.int32), n_agents, n_items), rows)

@@ -7,6 +7,7 @@ one call.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from youden.nouns import (
     Split,
     Verdicts,
 )
-from youden.nouns.cells import ScoredCells, touched_cells
+from youden.nouns.cells import CELLS_AT_ONCE, CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 
 
@@ -231,3 +232,43 @@ def _check(rates: Rates, split: Split) -> None:
             f"{rates.n_agents} × {rates.n_items}. Use the split of the plan that these rates come from.",
             slug="split-shape",
         )
+
+
+class TouchedCells(NamedTuple):
+    """The cells that trials touch. rows: for each column of agents int64[T], which cell each trial touches with it."""
+
+    cells: CellIndex
+    rows: tuple[Positions, ...]
+
+
+def touched_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> TouchedCells:
+    """The cells (agent, item) of trials with these columns, int32[T] each.
+
+    >>> found = touched_cells(np.array([1, 0, 1]), np.array([2, 0, 2]), n_agents=3, n_items=2)
+    >>> found.cells.agent.tolist(), found.cells.item.tolist(), found.rows[0].tolist()
+    ([0, 2], [0, 1], [1, 0, 1])
+    """
+    step = min(n_items, max(1, CELLS_AT_ONCE // n_agents))
+    starts = np.arange(0, n_items + step, step)
+    order: Positions | None = None
+    if n_items > step and (item[1:] < item[:-1]).any():
+        order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
+    edges = np.searchsorted(item, starts, sorter=order) if n_items > step else np.array([0, len(item)])
+    rows = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
+    number, touched = np.empty(step * n_agents, dtype=np.int64), np.zeros(step * n_agents, dtype=np.bool_)
+    codes, n_before = [np.empty(0, dtype=np.int64)], 0
+    for start, begin, end in zip(starts[:-1].tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        part = slice(begin, end) if order is None else order[begin:end]
+        of_item = (item[part].astype(np.int64) - start) * n_agents
+        places = [of_item + agent[part] for agent in agents]
+        for place in places:
+            touched[place] = True
+        found = np.flatnonzero(touched)
+        touched[found] = False
+        number[found] = np.arange(n_before, n_before + len(found))
+        for row, place in zip(rows, places, strict=True):
+            row[part] = number[place]
+        codes.append(found + start * n_agents)
+        n_before += len(found)
+    found_item, found_agent = np.divmod(np.concatenate(codes), n_agents)
+    return TouchedCells(CellIndex(found_agent.astype(np.int32), found_item.astype(np.int32), n_agents, n_items), rows)

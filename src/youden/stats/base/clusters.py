@@ -298,10 +298,3 @@ def _unseen(squares: Floats, fourth: Floats, n: Floats | Positions, *, least: fl
 def _between(matrix: Floats, factor: Floats) -> Floats:
     root = np.sqrt(factor)
     return np.asarray(matrix * root[:, None] * root)
-
-
-def same_value(one: Floats, other: Floats) -> Bools:
-    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-6·max(1, |a|, |b|); never where one is NaN."""
-    return np.asarray(
-        np.abs(one - other) <= NOTHING * np.maximum(1, np.maximum(np.abs(one), np.abs(other))), dtype=np.bool_
-    )

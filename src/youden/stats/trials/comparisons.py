@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
-from youden.stats.base.clusters import CentredCovariance, check_level, same_value
+from youden.stats.base.clusters import NOTHING, CentredCovariance, check_level
 from youden.stats.base.metrics import RankRange
 
 
@@ -182,3 +182,10 @@ def _above_at_once(of: Differences) -> Bools:
 def _places(above: Bools) -> RankRange:
     low, high = 1 + above.sum(axis=0), len(above) - above.sum(axis=1)
     return RankRange(low.astype(np.int32), high.astype(np.int32))
+
+
+def same_value(one: Floats, other: Floats) -> Bools:
+    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-6·max(1, |a|, |b|); never where one is NaN."""
+    return np.asarray(
+        np.abs(one - other) <= NOTHING * np.maximum(1, np.maximum(np.abs(one), np.abs(other))), dtype=np.bool_
+    )
