@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -22,11 +23,13 @@ from wire_server import Reply, WireServer, same_item, well_behaved
 from youden import judge_async
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
+from youden.engines.ray import Placing
 from youden.errors import BudgetError
 from youden.judging.asking.terms import Asking
 from youden.judging.store.answers import open_store
 from youden.judging.store.team import lead_run
 from youden.nouns import Request
+from youden.run import elsewhere
 from youden.run.elsewhere import work
 from youden.run.pipeline import plan_run, run_name
 
@@ -119,6 +122,18 @@ def test_two_runs_that_are_called_alike_use_one_store_at_once(youden: Youden, he
         (here / "theirs/r.yaml").write_text(text)
         ended = youden("judge", "theirs/r.yaml", "--store", store, "--out", "theirs/runs/r")
         assert ended.code == 0, ended.err
+
+
+def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
+    here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_run_config(here / "r.yaml", {"store": f"sqlite:///{quote(str(here / 'our store.db'))}"})
+    planned, places = plan_run(config), list[str]()
+    monkeypatch.setattr(elsewhere, "on_ray", lambda work, _: places.append(work.args[0].config.store_place))
+    with lead_run(config.store_place, run=run_name(planned)) as team:
+        elsewhere.answers_on_ray(planned, None, team=team, placing=Placing())
+    assert places == [str(here / "our store.db")]
+    assert (here / "our store.db").exists()
 
 
 def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:

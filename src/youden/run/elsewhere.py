@@ -34,7 +34,6 @@ from youden.nouns import Plan, Verdicts
 from youden.run.keys import kept_keys
 from youden.run.pipeline import PlannedRun, answers_of, books_of, fit_run, run_name
 from youden.run.run_plan import find_run_plan
-from youden.text.printable import is_file
 from youden.text.sentences import counted
 
 
@@ -156,11 +155,11 @@ def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | N
         shown, before = team.others.answered, shown
         log.advance(max(0, shown - before))
 
-    place = planned.config.store_place
-    work = partial(_work, _from_anywhere(planned, place), replace(terms, progress=None), os.environ.get(VARIABLE))
+    one_machine = planned.config.store_file is not None
+    work = partial(_work, _from_anywhere(planned), replace(terms, progress=None), os.environ.get(VARIABLE))
     log.start(len(planned.plan), what=f"judging by {planned.judge.name}, on Ray")
     try:
-        result = on_ray(work, replace(placing, one_machine=is_file(place), grace=terms.grace, look=look))
+        result = on_ray(work, replace(placing, one_machine=one_machine, grace=terms.grace, look=look))
     finally:
         log.stop()
     if team.lost is not None:
@@ -181,11 +180,12 @@ def _work(planned: PlannedRun, asking: Asking, store: str | None) -> Verdicts:
     return work_on(planned, asking)
 
 
-def _from_anywhere(planned: PlannedRun, place: str) -> PlannedRun:
+def _from_anywhere(planned: PlannedRun) -> PlannedRun:
     """The run with paths that mean the same wherever a worker starts."""
-    store = os.path.abspath(place.removeprefix("sqlite:///")) if is_file(place) else place
-    changes = {"out": os.path.abspath(planned.config.folder), "store": store}
-    return replace(planned, config=planned.config.model_copy(update=changes))
+    config, file = planned.config, planned.config.store_file
+    store = config.store_place if file is None else os.path.abspath(file)
+    changes = {"out": os.path.abspath(config.folder), "store": store}
+    return replace(planned, config=config.model_copy(update=changes))
 
 
 JUDGED = ("plan.parquet", "verdicts.parquet")

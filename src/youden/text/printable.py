@@ -124,6 +124,11 @@ def is_file(place: str | Path) -> bool:
     return "://" not in str(place) or str(place).startswith("sqlite:///")
 
 
+def path_of(place: str) -> Path:
+    """The file of `sqlite:///path`, or of a path."""
+    return Path(unquote(place.removeprefix("sqlite:///")) if "://" in place else place)
+
+
 def shown(place: str | Path) -> str:
     """The place as it may be shown and kept: a URL without its password and its parameters; a path as it is."""
     text = str(place)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from youden.errors import ConfigError
 from youden.resources import find, roots
 from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
-from youden.text.printable import is_device, shown, typed
+from youden.text.printable import is_device, is_file, path_of, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
 if TYPE_CHECKING:
@@ -310,6 +310,11 @@ class RunConfig(BaseModel):
     def store_place(self) -> str:
         """The store's path or URL."""
         return str(self.folder / "verdicts.db") if self.store is None else self.store
+
+    @property
+    def store_file(self) -> Path | None:
+        """The store's file; None where it is on a server."""
+        return path_of(self.store_place) if is_file(self.store_place) else None
 
 
 def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | None = None) -> RunConfig:

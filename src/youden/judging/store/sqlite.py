@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_fixed
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.store.contract import TABLES, VERSION, definition, other_form
 from youden.judging.store.statements import How, Session, SqlPlace, T
+from youden.text.printable import path_of
 
 _APPLICATION_ID = 0x796F7564
 _BY_KEY = {"claims", "paid"}
@@ -31,11 +32,6 @@ _UNTIL_FREE = Retrying(
     retry=retry_if_exception_message(match=".*locked"), wait=wait_fixed(0.05), stop=stop_after_delay(30), reraise=True
 )
 """Making a store is the one moment at which SQLite does not wait for another process by itself."""
-
-
-def path_of(place: str) -> Path:
-    """The file of `sqlite:///path`, or of a path."""
-    return Path(unquote(place.removeprefix("sqlite:///")) if "://" in place else place)
 
 
 class SqlitePlace(SqlPlace):
