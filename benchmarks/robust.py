@@ -20,11 +20,12 @@ from scipy.stats import rankdata, spearmanr
 
 import youden
 from recorded import DOMAINS, SHARED, rates_of
+from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import Agent, Item, PartnerRules, Pool, Rates
 from youden.nouns.pool import Floats, Ids, Positions
 from youden.run.ability import TRIALS, Abilities
-from youden.run.pipeline import fit_run, summarise
+from youden.run.pipeline import fit_run
 from youden.run.standings import EACH, AllAnswers, most_suspected, moved_abilities
 from youden.stats import PairBlock
 from youden.stats.base.clusters import covariance_over_clusters
@@ -287,7 +288,7 @@ def mt_bench(folder: Path) -> dict[str, object]:
     rules = PartnerRules(families={row["agent"]: row["family"] for row in rows})
     with TemporaryDirectory() as place:
         run = RunFolder(Path(place))
-        run.write_pool(summarise(pool, source="MT-Bench"))
+        run.write_pool(PoolSummary.of(pool, source="MT-Bench"))
         run.write_plan(plan)
         run.write_verdicts(result)
         found = fit_run(run, rules=rules)

@@ -15,7 +15,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.nouns import PAIRED, Agent, PartnerRules, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.run.fitting import Analysis
-from youden.run.pipeline import fit_run, summarise
+from youden.run.pipeline import fit_run
 from youden.study.replaying import World, make_world
 
 
@@ -81,7 +81,7 @@ def fit_once(folder: RunFolder) -> None:
 def write_answers(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
     """The folder of a run that was judged and not fitted yet."""
     folder = RunFolder(path)
-    folder.write_pool(summarise(pool, source="made up"))
+    folder.write_pool(PoolSummary.of(pool, source="made up"))
     folder.write_plan(result.plan)
     folder.write_verdicts(result)
     return folder

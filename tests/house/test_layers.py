@@ -37,7 +37,6 @@ RANK = {
     "resources": 0,
     "run_keys": 0,
     "streams": 0,
-    "telemetry": 0,
     "unpacking": 0,
 }
 FLOOR = {name for name, rank in RANK.items() if rank == 0}

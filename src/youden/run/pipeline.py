@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from youden.data.folder.run_config import FitTerms, RunConfig
 from youden.data.folder.run_files import PoolSummary
@@ -26,7 +27,6 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.store.answers import open_store
-from youden.judging.store.sqlite import path_of
 from youden.judging.store.team import SharedBudget, Team, lead_run
 from youden.nouns import (
     MAX_MISSING,
@@ -44,9 +44,6 @@ from youden.run.keys import keep_keys, kept_keys
 from youden.run.rounds import run_rounds
 from youden.run.run_plan import as_drawn, find_run_plan, refuse_another_run
 from youden.run.standings import check_rules, follow_up
-from youden.telemetry import count, step
-from youden.text.printable import is_file
-from youden.text.words import mean_lengths
 
 if TYPE_CHECKING:
     from youden.run.fitting import Analysis
@@ -202,7 +199,30 @@ async def ask(
     return with_votes(result)
 
 
-@step("plan")
+def _telemetry(part: str) -> Any:
+    """`opentelemetry.trace` or `.metrics` where a variable `OTEL_…` asks for them and the API is installed; else None.
+
+    What is told goes nowhere until an SDK is set up, as `opentelemetry-instrument youden run …` does. Names of runs and judges
+    and numbers are told, never texts, prompts or keys.
+    """
+    if any(name.startswith("OTEL_") for name in os.environ):
+        with suppress(ImportError):
+            return import_module(f"opentelemetry.{part}")
+    return None
+
+
+@contextmanager
+def _step(name: str, **facts: str | int) -> Iterator[None]:
+    """A span `youden.NAME` around the block; an error that ends the block is its status."""
+    trace = _telemetry("trace")
+    if trace is None:
+        yield
+        return
+    with trace.get_tracer("youden").start_as_current_span(f"youden.{name}", attributes=facts):
+        yield
+
+
+@_step("plan")
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     """Read the pool, load the judge, find or draw the plan, and write plan.parquet, pool.json and config.yaml; where the folder
     holds answers to an earlier state of the plan, it stays as it is until `judge_run` writes the new answers.
@@ -222,7 +242,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     check_rules(config.terms.rules, plan.agent_ids)
     folder.remember(pool, config)
     cost = estimate(plan, pool, judge, store=config.store_place, keys=kept_keys(folder))
-    summary = summarise(pool, source=str(config.pool))
+    summary = PoolSummary.of(pool, source=str(config.pool))
     planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, cost, summary)
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
         if plan is not found.kept:
@@ -253,28 +273,35 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     with nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
         log = ProgressLog(None if asking is None else asking.progress)
         keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(log.say, "keys"))
-        facts: dict[str, str | int | float] = {
+        facts: dict[str, str | int] = {
             "run": folder.path.name,
             "judge": planned.judge.name,
             "agents": planned.plan.n_agents,
         }
-        with step("judge", **facts, calls=len(planned.plan)):
+        with _step("judge", **facts, calls=len(planned.plan)):
             result = (by or answers_of)(planned, asking, team=team)
-        told = call_facts(result)
-        count(
-            {
-                "answers": int(result.answered.sum()),
-                "missing": int((~result.answered).sum()),
-                "tokens_in": told.tokens_in,
-                "tokens_out": told.tokens_out,
-                "usd": told.usd or 0.0,
-            },
-            facts,
-        )
+        _count(result, facts)
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
         _write_config(planned)
     return result
+
+
+def _count(result: Verdicts, facts: Mapping[str, str | int]) -> None:
+    """What came and what it cost, added to the counters `youden.NAME`, each with `facts` for its attributes."""
+    metrics = _telemetry("metrics")
+    if metrics is None:
+        return
+    told, answered, meter = call_facts(result), int(result.answered.sum()), metrics.get_meter("youden")
+    amounts = {
+        "answers": answered,
+        "missing": len(result) - answered,
+        "tokens_in": told.tokens_in,
+        "tokens_out": told.tokens_out,
+        "usd": told.usd or 0.0,
+    }
+    for name, amount in amounts.items():
+        meter.create_counter(f"youden.{name}").add(amount, dict(facts))
 
 
 def run_name(planned: PlannedRun) -> str:
@@ -322,17 +349,16 @@ def books_of(config: RunConfig, *, calibrating: bool = False) -> Books:
 
 
 def _beside(config: RunConfig) -> str:
-    folder = config.folder.resolve()
-    if not is_file(config.store_place):
+    folder, store = config.folder.resolve(), config.store_file
+    if store is None:
         return folder.name
-    store = path_of(config.store_place).resolve().parent
     try:
-        return Path(os.path.relpath(folder, store)).as_posix()
+        return Path(os.path.relpath(folder, store.resolve().parent)).as_posix()
     except ValueError:  # two drives
         return folder.as_posix()
 
 
-@step("fit")
+@_step("fit")
 def fit_run(
     folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
 ) -> Analysis:
@@ -370,16 +396,3 @@ def _check_judges(target: Target, judges: object, name: str) -> None:
             f"again (`youden rejudge`) and put both side by side: `youden compare RUN OTHER --target {target}`.",
             slug="judges-few",
         )
-
-
-def summarise(pool: Pool, *, source: str) -> PoolSummary:
-    """What a run keeps of its pool: who and what, not the texts."""
-    return PoolSummary(
-        name=pool.name,
-        digest=pool.digest,
-        source=source,
-        agents=pool.agents,
-        item_ids=tuple(item.id for item in pool.items),
-        n_missing=pool.n_missing,
-        mean_length=mean_lengths(pool.texts),
-    )

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from youden.data.atomic import replacing
 from youden.errors import InputError, RunFolderError
-from youden.nouns import Agent, Target
+from youden.nouns import Agent, Pool, Target
 from youden.nouns.pool import Floats, ReadOnly, or_none
+from youden.text.words import mean_lengths
 from youden.text.yaml_text import misfit
 
 T = TypeVar("T")
@@ -147,6 +148,12 @@ class PoolSummary(ReadOnly):
         """Agent → family, of those that say one."""
         said = {agent.id: agent.meta.get("family") for agent in self.agents}
         return {agent: family for agent, family in said.items() if isinstance(family, str) and family}
+
+    @classmethod
+    def of(cls, pool: Pool, *, source: str) -> PoolSummary:
+        """What a run keeps of its pool: who and what, not the texts."""
+        ids, lengths = tuple(item.id for item in pool.items), mean_lengths(pool.texts)
+        return cls(pool.name, pool.digest, source, pool.agents, ids, pool.n_missing, lengths)
 
     @classmethod
     def of_import(cls, agents: tuple[Agent, ...], item_ids: tuple[str, ...], *, source: str) -> PoolSummary:
