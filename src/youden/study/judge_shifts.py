@@ -154,7 +154,7 @@ def _agents(both: SideBySide, found: JudgeShift) -> tuple[AgentShift, ...]:
             float(found.p_holm[i]),
             bool(found.p_holm[i] <= 1 - found.level),
         )
-        for i in np.argsort(found.p_value, kind="stable").tolist()
+        for i in np.argsort(found.curve.p_value, kind="stable").tolist()
     )
 
 
@@ -228,10 +228,11 @@ def _side(shift: LabelShift, leeway: tuple[float, float] = (0.0, 0.0)) -> int:
 def _shift(found: JudgeShift, member: Bools, together: bool, rng: np.random.Generator, level: float) -> LabelShift:
     """What belonging adds. Errors of abilities are taken out of the curve where the family stands together: elsewhere they do
     not favour it, and taking them out adds noise."""
+    curve = found.curve
     if together:
-        score, information, variance = found.score, found.information, found.variance
+        score, information, variance = curve.score, curve.information, curve.variance
     else:
-        score, information, variance = found.plain_score, found.plain_information, None
+        score, information, variance = curve.plain_score, curve.plain_information, None
     shift = label_shift(score, information, member, variance=variance, rng=rng, level=level)
     least = found.least_half_width(member, level)
     return replace(shift, low=min(shift.low, shift.shift - least), high=max(shift.high, shift.shift + least))

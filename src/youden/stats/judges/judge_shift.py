@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import NOTHING, check_level
-from youden.stats.judges.curved_relation import curved_relation
+from youden.stats.judges.curved_relation import CurvedRelation, curved_relation
 from youden.stats.trials.comparisons import holm
 from youden.stats.trials.noninferiority import unseen_share
 
@@ -35,11 +35,9 @@ class JudgeShift(ReadOnly):
     it answered; other: float[K], the other's e, had it answered as much; covariance: float[K, K] of e. one_seen, other_seen:
     float[K], effects from the trials both answered alone.
     slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
-    shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
-    beyond what agents differ by. score, information, variance: float[K] and twice
-    float[K, K], from which `label_shift` reads what a label adds; plain_score, plain_information: the same with nothing taken out
-    for errors of `one`. n_trials: answered by both; n_of: int[K], of an agent; hidden: float[K], how much they may not have shown
-    yet, 1 where the judges differ on none. level: of the intervals.
+    curve: in a, from which `label_shift` reads what a label adds. shift: float[K], off it, 0 where it is nothing but rounding;
+    low, high: its interval; p_holm: float[K], of no shift beyond what agents differ by. n_trials: answered by both; n_of: int[K],
+    of an agent. level: of the intervals.
     reliability, other_reliability: share of the spread of `one`, of `other`, over agents that is not its own error, in [0, 1].
     """
 
@@ -50,19 +48,13 @@ class JudgeShift(ReadOnly):
     one_seen: Floats
     other_seen: Floats
     slope: float
+    curve: CurvedRelation
     shift: Floats
     low: Floats
     high: Floats
-    p_value: Floats
     p_holm: Floats
-    score: Floats
-    information: Floats
-    variance: Floats
-    plain_score: Floats
-    plain_information: Floats
     n_trials: int
     n_of: Positions
-    hidden: Floats
     level: float
     reliability: float
     other_reliability: float
@@ -73,7 +65,7 @@ class JudgeShift(ReadOnly):
 
     def _unseen(self, side: Bools, level: float) -> float:
         n = self.n_of[side]
-        return float(unseen_share((1 - level) / 2, n.sum()) * np.sqrt(np.average(self.hidden[side], weights=n)))
+        return float(unseen_share((1 - level) / 2, n.sum()) * np.sqrt(np.average(self.curve.hidden[side], weights=n)))
 
 
 def judge_shift(
@@ -127,19 +119,13 @@ def judge_shift(
         one_seen=_effects(i, k, one[both], K)[0],
         other_seen=_effects(i, k, other[both], K)[0],
         slope=slope,
+        curve=curved,
         shift=moved,
         low=moved - half,
         high=moved + half,
-        p_value=curved.p_value,
         p_holm=holm(curved.p_value),
-        score=curved.score,
-        information=curved.information,
-        variance=curved.variance,
-        plain_score=curved.plain_score,
-        plain_information=curved.plain_information,
         n_trials=n,
         n_of=np.bincount(np.append(i, k), minlength=K),
-        hidden=curved.hidden,
         level=level,
         reliability=_reliability(a, doubt),
         other_reliability=_reliability(e, np.diag(covariance)),
