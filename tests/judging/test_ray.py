@@ -21,6 +21,7 @@ from commands import Youden, write_config
 from pools import make_pool
 from postgres import Cluster
 from wire_server import WireServer, well_behaved
+from youden.data.folder.run_config import RayWorkers
 from youden.data.pools.pool_reader import write_pool
 from youden.engines.ray import Placing, on_ray
 from youden.errors import ConfigError, JudgeError, ShortRunError
@@ -100,7 +101,7 @@ def until(there: Callable[[], bool], seconds: float = 300) -> None:
 def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -> None:
     said: list[str] = []
     with pytest.raises(JudgeError) as caught:
-        on_ray(refuse, Placing(workers=2, say=said.append))
+        on_ray(refuse, Placing(RayWorkers(workers=2), say=said.append))
     assert (caught.value.slug, caught.value.message) == ("judge-key", "The key is wrong. Set another.")
     assert said[0] == "2 workers on a Ray cluster of 2 nodes (num_cpus 1 each)"
 

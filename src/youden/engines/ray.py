@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from youden import __version__
+from youden.data.folder.run_config import RayWorkers
 from youden.errors import ConfigError, ShortRunError, YoudenError
 from youden.judging.asking.endings import run_until_stopped
 
@@ -42,16 +43,13 @@ _NO_PACKAGE = "No module named 'youden"
 
 @dataclass(frozen=True)
 class Placing:
-    """Where workers go. workers: how many; None for one a node. num_cpus, num_gpus, resources: what Ray sets aside for each.
+    """Where workers go. wanted: how many, and what Ray sets aside for each.
 
     one_machine: whether they all have to be on this machine, because they share a file. grace: seconds that calls in flight get
     when the run is told to stop. say: told in words what happens. look: called every second.
     """
 
-    workers: int | None = None
-    num_cpus: float = 1.0
-    num_gpus: float = 0.0
-    resources: Mapping[str, float] = field(default_factory=dict)
+    wanted: RayWorkers = field(default_factory=RayWorkers)
     one_machine: bool = False
     grace: float = 8.0
     say: Callable[[str], None] = lambda _: None
@@ -60,7 +58,8 @@ class Placing:
     @property
     def needs(self) -> str:
         """What a worker needs, in words."""
-        own = {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus, **self.resources}
+        each = self.wanted
+        own = {"num_cpus": each.num_cpus, "num_gpus": each.num_gpus, **each.resources}
         return ", ".join(f"{name} {amount:g}" for name, amount in own.items() if amount)
 
 
@@ -81,7 +80,7 @@ def on_ray(work: Callable[[], T], placing: Placing) -> T:
                 "their own. Give one that all can reach: --store postgresql://….",
                 slug="ray-sqlite",
             )
-        n = placing.workers or len(nodes)
+        n = placing.wanted.workers or len(nodes)
         placing.say(
             f"{n:,} workers on a Ray cluster of {len(nodes):,} nodes ({placing.needs or 'nothing set aside'} each)"
         )
@@ -148,9 +147,9 @@ class _Crew(Generic[T]):
         here = affinity(ray.get_runtime_context().get_node_id(), soft=False)
         self._bell = ray.remote(_Bell).options(num_cpus=0, scheduling_strategy=here).remote()
         worker = ray.remote(_Worker).options(
-            num_cpus=placing.num_cpus,
-            num_gpus=placing.num_gpus or None,
-            resources=dict(placing.resources),
+            num_cpus=placing.wanted.num_cpus,
+            num_gpus=placing.wanted.num_gpus or None,
+            resources=placing.wanted.resources,
             scheduling_strategy=here if placing.one_machine else "SPREAD",
             max_restarts=RESTARTS,
             max_task_retries=-1,

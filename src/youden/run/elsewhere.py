@@ -169,8 +169,8 @@ def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | N
 
 def placing_of(config: RunConfig, *, workers: int | None = None, say: Callable[[str], None]) -> Placing:
     """Where the run's config wants workers to go. workers: goes before the config's own."""
-    wanted = config.ray
-    return Placing(workers or wanted.workers, wanted.num_cpus, wanted.num_gpus, wanted.resources, say=say)
+    own = {"workers": workers} if workers else {}
+    return Placing(config.ray.model_copy(update=own), say=say)
 
 
 def _work(planned: PlannedRun, asking: Asking, store: str | None) -> Verdicts:
