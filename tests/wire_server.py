@@ -96,7 +96,7 @@ class WireServer(Served):
         self.most_open = 0
 
     def routes(self) -> list[web.RouteDef]:
-        paths = ("/v1/chat/completions", "/v1/messages", "/v1/model/{model}/converse", "/{path:.*:generateContent}")
+        paths = ("/v1/chat/completions", *(f"/{{path:.*{end}}}" for end in FORMS))
         return [*(web.post(path, self._answer) for path in paths), web.post("/token", self._token)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
