@@ -12,7 +12,7 @@ from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Target, Verdicts
 from youden.nouns.pool import Floats
 from youden.protocol.extending import add_agents
 from youden.run.ability import Abilities
-from youden.run.fits import fit_rates
+from youden.run.additive_fits import fit_rates
 from youden.run.ranking import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.trials.anchored import stretch_of

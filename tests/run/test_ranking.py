@@ -118,7 +118,7 @@ def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
 
 
 WAYS = {
-    "cyclic": ("run/looks", "run/extended", "run/fits", "run/over_judges", "stats/additive"),
+    "cyclic": ("run/looks", "run/extended", "run/additive_fits", "run/over_judges", "stats/additive"),
     "adaptive": ("run/extended", "run/over_judges", "stats/additive/solver"),
     "grown": ("run/over_judges", "stats/additive"),
 }

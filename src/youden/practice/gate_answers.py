@@ -18,7 +18,7 @@ from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import extensions_of, first_in_slots
 from youden.protocol.scores import tally, train_scores
 from youden.run.ability import Abilities
-from youden.run.fits import answers_of, fitted_abilities
+from youden.run.additive_fits import answers_of, fitted_abilities
 from youden.run.over_judges import learned
 from youden.run.ranking import abilities_of
 from youden.stats.additive.clipped_linear import ClippedLinear

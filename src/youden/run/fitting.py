@@ -42,8 +42,8 @@ from youden.nouns import (
 )
 from youden.nouns.pool import or_none
 from youden.run.ability import Abilities, Aim, Groups, choice_of, ranking_table, told_apart
+from youden.run.additive_fits import answers_in_blocks, fitted, fitted_abilities
 from youden.run.extension import extension_facts
-from youden.run.fits import answers_in_blocks, fitted, fitted_abilities
 from youden.run.over_judges import JUDGES, answers_for, as_asked, rows_for
 from youden.run.ranking import trial_abilities
 from youden.run.standings import (

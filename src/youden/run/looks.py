@@ -11,7 +11,7 @@ from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns.pool import Bools, Positions
 from youden.protocol.designs.adaptive import adaptive_of
 from youden.run.ability import LEVEL, MOST, Abilities, Aim, Look, Search, components_of
-from youden.run.fits import AT_ONCE, abilities_of_fit
+from youden.run.additive_fits import AT_ONCE, abilities_of_fit
 from youden.stats.additive.trial_fit import trial_fit
 from youden.stats.base.clusters import PairBlock
 from youden.stats.trials.choice import comparable, luck, upper_ends, wanting

@@ -26,8 +26,8 @@ from youden.run.ability import (
     ranking_table,
     told_apart,
 )
+from youden.run.additive_fits import fit_rates, fitted
 from youden.run.extended import first_part, on_first_items, searched_on
-from youden.run.fits import fit_rates, fitted
 from youden.run.looks import of_search
 from youden.run.over_judges import JUDGES, answers_for, as_asked
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings

@@ -20,7 +20,7 @@ from youden.nouns.pool import Floats, or_none
 from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally, train_scores
-from youden.run.fits import fitted
+from youden.run.additive_fits import fitted
 from youden.run.ranking import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
