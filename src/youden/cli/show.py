@@ -202,12 +202,12 @@ BAR_CELLS = 22
 WIDE = 100
 
 
-def show_ranking(data: Summary) -> None:
+def _show_ranking(data: Summary) -> None:
     """The ranking with groups, intervals and, where the terminal has room, small bars."""
     draw(data.table(bar_cells=BAR_CELLS if console().width >= WIDE else 0))
 
 
-def show_labels(found: Validation) -> None:
+def _show_labels(found: Validation) -> None:
     """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
     from youden.report.data.ranking_tables import labels_table
 
@@ -233,11 +233,11 @@ def _show_in_short(data: Summary, way_on: str, report: str, *, moved: Sequence[s
     for line in _first(lines, MOST_SAID - bool(moved)):
         note(f"warning: {line}")
     click.echo(printable(data.headline))
-    show_ranking(data)
+    _show_ranking(data)
     if moved:
         click.echo(printable(" ".join(_first(moved, MOST_SAID))))
     if data.labels is not None:
-        show_labels(data.labels)
+        _show_labels(data.labels)
     parts = data.signature.split("|")
     note(f"{way_on}; report: {report} ({parts[0]}, {parts[-1]})")
 
@@ -268,7 +268,7 @@ def show_asked(
     each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
     ends = why + way_on(folder, data.facts.choice, usd_per_call=each)
     if how == "quiet":
-        show_ranking(data)
+        _show_ranking(data)
     elif how == "short":
         _show_in_short(data, ends, str(folder.path / "report.html"), moved=moved, warnings=warnings)
     else:
@@ -292,10 +292,10 @@ def show_result(data: Summary, *, as_json: bool) -> None:
         )
         return
     click.echo(printable(data.headline))
-    show_ranking(data)
+    _show_ranking(data)
     for line in data.standings:
         click.echo(printable(line))
     note(data.target)
     if data.labels is not None:
-        show_labels(data.labels)
+        _show_labels(data.labels)
     note(f"signature: {data.signature}")

@@ -141,7 +141,7 @@ def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
         if "agent" in row or not {"id", "label"} <= set(row) or not _blank(row["label"])
     ]
     ids = {str(row["id"]).strip() for _, row in said if "agent" not in row and "id" in row and "label" in row}
-    answers = read_key(path, ids) if ids else {}
+    answers = _read_key(path, ids) if ids else {}
     for place, row in said:
         if "agent" in row or not {"id", "label"} <= set(row):
             yield place, row
@@ -150,7 +150,7 @@ def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
         yield place, {"agent": agent, "item": item, "label": row["label"]}
 
 
-def read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
+def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Id → agent, item, of a table to label, from the .json of its name, else from the only one beside it that knows all `ids`.
 
     Raises: ImportFormatError [labels-key].

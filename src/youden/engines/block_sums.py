@@ -52,7 +52,7 @@ class PairSums:
         self._difference += _by_pair(rates, seen, difference)
         self._items += _by_pair(rates, seen)
         self.totals.add(block.answers)
-        self._n_pairs += n_pairs_of_cells(rates)
+        self._n_pairs += _n_pairs_of_cells(rates)
         self._n_cells += n_cells
 
     def pairs(self, apart: Differences, ability: Floats) -> Pairs:
@@ -78,7 +78,7 @@ def _by_pair(rates: Rates, used: Bools, value: Floats | None = None) -> Floats:
     return np.bincount(pair, None if value is None else value[used], K * K).reshape(K, K).astype(np.float64)
 
 
-def n_pairs_of_cells(rates: Rates) -> int:
+def _n_pairs_of_cells(rates: Rates) -> int:
     """How many two cells of an item an answered paired trial compared, either way round."""
     seen = ~np.isnan(rates.tpr)
     item, one, two = (column[seen].astype(np.int64) for column in (rates.item, rates.first, rates.second))

@@ -234,7 +234,9 @@ class TrialsByItem:
             paired = {name: np.concatenate([column, of["more"][name]]) for name, column in paired.items()}
         rates = clean = self._rates(paired, apart, items, repeated=self._repeated or "more" in of)
         if apart is not None and split.n_holdout:
-            kept = clean_independent(split, apart["first"], apart["item"] + start, apart["second"], apart["other_item"])
+            kept = _clean_independent(
+                split, apart["first"], apart["item"] + start, apart["second"], apart["other_item"]
+            )
             clean = self._rates(paired, {name: column[kept] for name, column in apart.items()}, items, repeated=True)
         here = replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
         return RateBlock(start, rates, clean, here)
@@ -276,7 +278,7 @@ class TrialsByItem:
         known, probe = independent & (some["missing"] == 0), some["role"] == PROBE
         self.yeses.add(some["first"][known], some["second"][known], some["hard"][known] >= 0.5)
         first, item, second, other, answer = (some[name][known & ~probe] for name in _OF_APART)
-        clean = clean_independent(self.plan.split, first, item, second, other)
+        clean = _clean_independent(self.plan.split, first, item, second, other)
         self.apart.add(first, second, answer, clean=clean)
         if self.plan.independent == "twin":
             self._shelve("apart", some, independent & ~probe)
@@ -386,7 +388,7 @@ def paired_answers(rates: Rates, split: Split | None = None) -> PairBlock:
     return PairBlock(rates.first[used], rates.second[used], rates.item[used], value, weight, own, rates.n_items)
 
 
-def clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other: Ids) -> Bools:
+def _clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other: Ids) -> Bools:
     """Which independent trials a training score may read: bool[T]; under `own`, only the first text's cell matters."""
     held = split.holdout
     return np.asarray(~held[first, item] & ((split.rule == "own") | ~held[second, other]))

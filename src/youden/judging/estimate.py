@@ -104,7 +104,7 @@ def estimate(
     if not config.makes_calls:
         return cost
     tokenizer = "characters / 4"
-    encoding = encoding_on_disk(config.model or "", os.environ if environment is None else environment)
+    encoding = _encoding_on_disk(config.model or "", os.environ if environment is None else environment)
     if encoding is not None and (rate := _tokens_a_character(encoding, pool)):
         tokens_in = math.ceil((plan.characters + config.overhead_characters * len(plan)) * rate)
         usd = cost.usd
@@ -144,7 +144,7 @@ def _net_of(cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[Keyed]
     return replace(cost, stored=stored, usd_left=usd)
 
 
-def encoding_on_disk(model: str, environment: Mapping[str, str]) -> Any | None:
+def _encoding_on_disk(model: str, environment: Mapping[str, str]) -> Any | None:
     """tiktoken's encoding of `model`; None where tiktoken, the model or the encoding's file is not there."""
     try:
         tiktoken = import_module("tiktoken")

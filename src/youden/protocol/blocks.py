@@ -74,7 +74,7 @@ _ANSWERS = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd"
 """Columns of `Verdicts`, a number a trial."""
 
 
-def answers_to(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
+def _answers_to(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
     """The answers of some rows, whose plan is `plan`."""
     columns = {name: getattr(result, name) for name in _ANSWERS}
     kept: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
@@ -92,7 +92,7 @@ def without_follow_ups(result: Verdicts) -> Verdicts:
     plan = plan_without_follow_ups(result.plan)
     if plan is result.plan:
         return result
-    return answers_to(plan, result, slice(len(plan)))
+    return _answers_to(plan, result, slice(len(plan)))
 
 
 def with_round(plan: Plan, pool: Pool, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:

@@ -84,7 +84,7 @@ def trials_against_anchors(
     return Trials.paired(*columns[:3], slot=columns[3])
 
 
-def independent_against_anchors(
+def _independent_against_anchors(
     eligible: Bools, rng: np.random.Generator, *, scored: tuple[int, ...], n_anchors: int, n: int
 ) -> Trials:
     """n independent trials spread over `scored`, each by turns first and second, against anchors' texts on other items.
@@ -367,7 +367,7 @@ class _Extender:
             found = twins(paired, self.train, self.rng)
         else:
             n = self.n_independent(len(scored)) if kind == "agents" else 0
-            found = independent_against_anchors(
+            found = _independent_against_anchors(
                 self.train, self.rng, scored=scored or (0,), n_anchors=self.extensions.anchors, n=n
             )
         return found if (paired.role == PLAN).any() else found.marked(PLACING)

@@ -83,7 +83,7 @@ def default_calls(percent: float, size: Size) -> int:
     return size.calls(min(TRIALS_A_PERCENT * percent, 2 * (size.agents - 1) * size.items))
 
 
-def asked_calls(calls: int | None, percent: float | None, trials: float | None, size: Size) -> int | None:
+def _asked_calls(calls: int | None, percent: float | None, trials: float | None, size: Size) -> int | None:
     """Calls of both arms that were asked for, None where nothing was.
 
     Raises: PlanError [budget-twice], [budget], [trials-many] for more trials than there are.
@@ -163,7 +163,7 @@ def make_plan(
     arm, n_independent = independent_arm(independent or make.independent, n_independent, most=n_pairs)
     split = draw_split(pool.present, fraction=make.holdout if holdout is None else holdout, rule=rule, seed=seed)
     size = Size(pool.n_agents, pool.n_items, arm == "twin", n_independent)
-    named = asked_calls(calls, percent, trials, size)
+    named = _asked_calls(calls, percent, trials, size)
     budget = default_budget if named is None else named
     if budget is None and make.percent is not None:
         budget = default_calls(make.percent, size)

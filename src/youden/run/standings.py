@@ -96,7 +96,7 @@ def standing_line(name: StandingName, facts: StandingFacts, *, heads: bool) -> s
     return f"{title} {counted(len(facts.moves), 'agent', 'holds', 'hold')} another place: {named}{more}."
 
 
-def leader_words(name: StandingName, plain: Differences, other: Differences, ids: Sequence[str]) -> str:
+def _leader_words(name: StandingName, plain: Differences, other: Differences, ids: Sequence[str]) -> str:
     """That the leader of the plain ranking falls in another; empty where it holds.
 
     It falls where the other puts somebody above it and one of the two tells them apart, or puts it `FAR` places down, or no
@@ -257,7 +257,7 @@ class _Fit:
         order = np.argsort(-np.abs(place - plain), kind="stable")
         moves = tuple(StandingMove(self.ids[i], int(plain[i]), int(place[i])) for i in order if place[i] != plain[i])
         best = None if apart.best is None else self.ids[apart.best]
-        leader = leader_words(name, self.apart, apart, self.ids)
+        leader = _leader_words(name, self.apart, apart, self.ids)
         return MadeStanding(name, moved, apart, StandingFacts(groups, best, int(apart.above.sum()), moves, leader))
 
 

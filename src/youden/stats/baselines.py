@@ -77,7 +77,7 @@ class MatrixCompletion(Estimator, ABC):
         """float[K, J] from scores (0 where unseen) and which are observed: at least one in each row and column."""
 
 
-def check_at_least(least: float, **parameters: float) -> None:
+def _check_at_least(least: float, **parameters: float) -> None:
     """Raises: StatisticsError [baseline-parameter] naming the first parameter that is below `least` or not finite."""
     for name, value in parameters.items():
         if not least <= value < np.inf:
@@ -102,7 +102,7 @@ class IsotonicOnTop(MatrixCompletion):
         self.seed = seed
 
     def _check_parameters(self) -> None:
-        check_at_least(2, n_folds=self.n_folds)
+        _check_at_least(2, n_folds=self.n_folds)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
         scores = np.where(observed, value, np.nan)
@@ -172,10 +172,10 @@ class NuclearNorm(MatrixCompletion):
         self.seed = seed
 
     def _check_parameters(self) -> None:
-        check_at_least(1, max_rounds=self.max_rounds)
-        check_at_least(2, n_folds=self.n_folds)
+        _check_at_least(1, max_rounds=self.max_rounds)
+        _check_at_least(2, n_folds=self.n_folds)
         if self.penalty is not None:
-            check_at_least(0, penalty=self.penalty)
+            _check_at_least(0, penalty=self.penalty)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
         if value.shape[0] > value.shape[1]:
@@ -227,7 +227,7 @@ class ImputedSVD(MatrixCompletion):
         self.fill = fill
 
     def _check_parameters(self) -> None:
-        check_at_least(1, rank=self.rank)
+        _check_at_least(1, rank=self.rank)
         if self.fill not in ("agent", "global"):
             raise StatisticsError(f"There is no fill '{self.fill}'. Give agent or global.", slug="baseline-parameter")
 
@@ -264,8 +264,8 @@ class UVFactorisation(MatrixCompletion):
         self.seed = seed
 
     def _check_parameters(self) -> None:
-        check_at_least(1, rank=self.rank, n_sweeps=self.n_sweeps)
-        check_at_least(1e-12, ridge=self.ridge)
+        _check_at_least(1, rank=self.rank, n_sweeps=self.n_sweeps)
+        _check_at_least(1e-12, ridge=self.ridge)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
         v = own_stream(self.seed).normal(0, _START, (value.shape[1], self.rank))

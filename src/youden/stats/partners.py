@@ -69,7 +69,7 @@ class PairTotals:
 
     def add(self, block: PairBlock) -> None:
         """A block's."""
-        K, weight, y = len(self.times), block.weight, off_item(block)
+        K, weight, y = len(self.times), block.weight, _off_item(block)
         pair = block.first.astype(np.int64) * K + block.second
 
         def of_pairs(column: Floats | Bools) -> Floats:
@@ -100,7 +100,7 @@ class PairTotals:
         return _with_errors(mean + self.middle, n, rows, around)
 
 
-def off_item(block: PairBlock) -> Floats:
+def _off_item(block: PairBlock) -> Floats:
     """A block's answers less their item's mean: float[R]."""
     of_item = np.maximum(np.bincount(block.item, block.weight), np.finfo(np.float64).tiny)
     return np.asarray(block.value - (np.bincount(block.item, block.weight * block.value) / of_item)[block.item])
@@ -123,7 +123,7 @@ _TURNS = 60
 _LEAST = 1e-3
 
 
-def pair_effects(of: PairMeans) -> Floats:
+def _pair_effects(of: PairMeans) -> Floats:
     """a of m_ik ≈ a_i + a_k over pairs that met, by least absolute deviations, then Tukey's biweight: float[K].
 
     Pairs weigh by 1/(error² + τ²), τ what pairs vary by beyond their sampling. Reweighted least squares; absolute deviations
@@ -219,7 +219,7 @@ def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> LinkedPairs:
     """
     K = len(of.mean)
     known = np.zeros((K, K), dtype=np.bool_) if known is None else (known | known.T) & ~np.eye(K, dtype=np.bool_)
-    effect = pair_effects(of)
+    effect = _pair_effects(of)
     residual = np.where(of.met, of.mean - effect[:, None] - effect, np.nan)
     off = np.triu(of.met, 1)
     if K < FEWEST or off.sum() <= K:
@@ -353,7 +353,7 @@ def reweighted(blocks: Blocks, of: PairTotals, partners: Partners) -> Reweighted
                 i.astype(np.int64) * block.n_items + np.tile(block.item, 2),
                 worth[i, k] * np.tile(block.weight, 2),
             )
-            left = np.tile(off_item(block) + of.middle, 2) - effect[i] - effect[k]
+            left = np.tile(_off_item(block) + of.middle, 2) - effect[i] - effect[k]
             columns = (share * left, share, np.tile(block.weight, 2) * (share > 0))
             sums = (np.bincount(cell, one, K * block.n_items).reshape(K, block.n_items) for one in columns)
             yield [np.asarray(one, dtype=np.float64) for one in sums]

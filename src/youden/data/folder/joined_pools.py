@@ -67,7 +67,7 @@ def read_run_pool(config: RunConfig) -> Pool:
     return run_pools(config)[-1]
 
 
-def join_agents(pool: Pool, more: Pool) -> Pool:
+def _join_agents(pool: Pool, more: Pool) -> Pool:
     """`pool` and, behind its agents, those of `more` that it does not have; items that it does not have stay out.
 
     Raises: PoolError [join-none] where nobody is new; [join-other] where a prompt, or the response of an agent that is there, is
@@ -88,10 +88,10 @@ def join_agents(pool: Pool, more: Pool) -> Pool:
     return pool.with_agents([agent for agent in more.agents if agent.id not in known], blocks)
 
 
-def join_items(pool: Pool, more: Pool) -> Pool:
+def _join_items(pool: Pool, more: Pool) -> Pool:
     """`pool` and, behind its items, those of `more` that it does not have; agents that it does not have stay out.
 
-    Raises: as `join_agents`; [join-gaps] where an agent lacks a response to a new item and none did before.
+    Raises: as `_join_agents`; [join-gaps] where an agent lacks a response to a new item and none did before.
     """
     known = {item.id for item in pool.items}
     new = [item.id for item in more.items if item.id not in known]
@@ -192,7 +192,7 @@ def _stacked(said: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ..
     return blocks
 
 
-JOIN: Final = {"agents": join_agents, "items": join_items, "repeats": join_repeats}
+JOIN: Final = {"agents": _join_agents, "items": _join_items, "repeats": join_repeats}
 
 
 def _blocks(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:

@@ -68,7 +68,7 @@ def writing_parts(path: Path, said: str) -> Iterator[Path]:
         (fresh / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
-def read_parts(path: Path, *, whole: bool = True) -> Parts:
+def _read_parts(path: Path, *, whole: bool = True) -> Parts:
     """The parts in the folder `path`: all there and as long as they were written, and where `whole` is said of their digests too.
 
     Raises: RunFolderError [run-file-damaged] where one is missing, cut off, changed, or not named; [run-version].
@@ -311,7 +311,7 @@ def read_table_metadata(path: Path, kind: type[M]) -> M:
 def _files_and_said(path: Path, *, whole: bool = True) -> Parts:
     """whole: whether the parts of a folder have to be, byte for byte, those that were written."""
     if path.is_dir():
-        return read_parts(path, whole=whole)
+        return _read_parts(path, whole=whole)
     if not path.is_file():
         raise missing(path)
     try:

@@ -113,7 +113,7 @@ def guess(rows: Sequence[Row], *, alone: bool, told: Mapping[str, str] | None = 
     told = told or {}
     several = tuple(told.get("text", "").split(","))
     known = {*several, *told.values()}
-    columns = list(dict.fromkeys(name for row in rows for name in row if any_said(rows, name)))
+    columns = list(dict.fromkeys(name for row in rows for name in row if _any_said(rows, name)))
     by_noun: dict[str | None, list[str]] = {}
     for column in columns:
         if column not in known:
@@ -185,7 +185,7 @@ def value(row: Row, column: str) -> Json:
     return None if None in said else " / ".join(map(str, said))
 
 
-def any_said(rows: Iterable[Row], column: str) -> bool:
+def _any_said(rows: Iterable[Row], column: str) -> bool:
     """Whether something stands in the column."""
     return any(row.get(column) is not None for row in rows)
 

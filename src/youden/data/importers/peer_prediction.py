@@ -134,7 +134,7 @@ class PaperAgentsFile(_Strict):
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def example_files(folder: Path) -> list[Path]:
+def _example_files(folder: Path) -> list[Path]:
     """The `tvd_mi_example_<number>.json` of a folder by number; the aggregate is no item.
 
     Raises: ImportFormatError for no folder, no such file, or an item's file whose name has no number.
@@ -153,10 +153,10 @@ def example_files(folder: Path) -> list[Path]:
         raise wrong(
             folder, f"it has no {_STEM}<number>.json. Give a folder with one for each item.", slug="import-empty"
         )
-    return sorted(files, key=lambda file: (int(example_number(file)), file.name))
+    return sorted(files, key=lambda file: (int(_example_number(file)), file.name))
 
 
-def example_number(file: Path) -> str:
+def _example_number(file: Path) -> str:
     """The digits in an item's file name, as they stand there."""
     return file.stem.removeprefix(_STEM)
 
@@ -176,7 +176,7 @@ def load_agents(file: Path) -> PaperAgentsFile:
     return data
 
 
-def load_example(file: Path) -> Example:
+def _load_example(file: Path) -> Example:
     """An item's file. Raises: ImportFormatError, also where matrix, scores and counts do not fit each other."""
     example = _load(file, Example)
     _check_distinct(file, example.condition_keys)
@@ -296,8 +296,8 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     """
     folder = Path(path)
     inner = folder if folder.name == EXAMPLES else folder / EXAMPLES
-    files = example_files(inner)
-    examples = [load_example(file) for file in files]
+    files = _example_files(inner)
+    examples = [_load_example(file) for file in files]
     conditions = examples[0].condition_keys
     _check_names(files[0], conditions)
     for file, example in zip(files, examples, strict=True):
@@ -316,7 +316,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
             "(num_p_comparisons, num_q_comparisons). Judge again, then import.",
             slug="import-all-failed",
         )
-    ids = tuple(f"example-{example_number(file)}" for file in files)
+    ids = tuple(f"example-{_example_number(file)}" for file in files)
     n_failed = [example.n_failed for example in examples]
     n_expected = 2 * examples[0].n_pairs
     groups = paper_groups(conditions)

@@ -49,7 +49,7 @@ def separated_rows(file: Path, say: Say) -> Rows:
     else:
         separator = _separator(text, "\t" if file.suffix.lower() in (".tsv", ".tab") else ",")
     records = separated(file, separator, text=text)
-    return as_rows(
+    return _as_rows(
         [(place, [cell if cell.strip() else None for cell in record]) for place, record in records], file, say
     )
 
@@ -97,7 +97,7 @@ def excel_rows(file: Path, say: Say) -> Iterator[tuple[str, Rows]]:
         ]
         if sum(sum(cell is not None for cell in record) > 1 for _, record in records) < 2:
             continue
-        rows = as_rows(records, file, say)
+        rows = _as_rows(records, file, say)
         first = first or list(rows[0][1])
         if list(rows[0][1]) == first:
             yield sheet.title, rows
@@ -115,7 +115,7 @@ def _cell(value: object) -> Json:
     return str(value) if str(value).strip() else None
 
 
-def as_rows(records: Records, file: Path, say: Say) -> Rows:
+def _as_rows(records: Records, file: Path, say: Say) -> Rows:
     """Rows by column. The header is the first line with as many cells as a table needs; a line that is too short ends in empty
     cells. Raises: ImportFormatError [import-empty], [import-csv]."""
     filled = [(place, record) for place, record in records if any(cell is not None for cell in record)]

@@ -109,7 +109,7 @@ class Lexical:
 
         answer, hard = np.empty(len(plan)), np.empty(len(plan))
         for m, model in enumerate(models):
-            cut = fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
+            cut = _fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
             trial = np.flatnonzero(kept_out == model)
             mass = shared_mass(matrix, first[trial], second[trial], weights=weights[m])
             mass *= share[first[trial], m] * share[second[trial], m]
@@ -207,7 +207,7 @@ class Cut:
     threshold: float
 
 
-def fit_cut(paired: Floats, independent: Floats) -> Cut:
+def _fit_cut(paired: Floats, independent: Floats) -> Cut:
     """Scale: the 95th percentile of paired similarities. Threshold: the lowest that maximises TPR − FPR of 'similarity ≥ it'.
 
     Raises: JudgeError [lexical-nothing-shared] where an arm is empty or the scale is 0.

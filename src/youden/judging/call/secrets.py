@@ -42,11 +42,11 @@ def keep_secret(secrets: Iterable[str | None]) -> None:
     if not told <= _known.secrets:
         _known.secrets |= told
         longest_first = sorted(_known.secrets, key=len, reverse=True)
-        forms = [form for one in longest_first if len(one) >= SHORTEST for form in forms_of(one)]
+        forms = [form for one in longest_first if len(one) >= SHORTEST for form in _forms_of(one)]
         _known.whole = (
             re.compile("|".join(map(re.escape, sorted(set(forms), key=len, reverse=True)))) if forms else None
         )
-        every_form = {form for one in longest_first for form in forms_of(one)}
+        every_form = {form for one in longest_first for form in _forms_of(one)}
         _known.parts = frozenset(form[at : at + _PART] for form in every_form for at in range(len(form) - _PART + 1))
         _known.short = tuple(one for one in longest_first if len(one) < _PART)
 
@@ -81,7 +81,7 @@ def hidden_in_part(text: str) -> str:
     return text
 
 
-def forms_of(secret: str) -> Iterator[str]:
+def _forms_of(secret: str) -> Iterator[str]:
     """How a text may hold `secret`: as it is, in JSON, in a URL, and in base64 wherever it stands in what was encoded."""
     yield secret
     yield from (json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""))

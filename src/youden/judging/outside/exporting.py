@@ -196,7 +196,7 @@ ROWS = 1000
 Writer = Callable[[Path, Iterable[tuple[str, Request]], Manifest], None]
 
 
-def write_lines(path: Path, requests: Iterable[tuple[str, Request]], manifest: Manifest) -> None:
+def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], manifest: Manifest) -> None:
     """One line a request; its `custom_id` is its key."""
     with path.open("wb") as file:
         file.writelines(request_line(key, request, usd=0.0).text for key, request in requests)
@@ -222,7 +222,7 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
             writer.write_batch(pa.record_batch([pa.array([key for key, _ in chunk]), lists], schema=schema))
 
 
-WRITERS: Mapping[str, Writer] = {"jsonl": write_lines, "parquet": write_parquet}
+WRITERS: Mapping[str, Writer] = {"jsonl": _write_lines, "parquet": write_parquet}
 
 
 Format = Literal["jsonl", "parquet"]

@@ -48,7 +48,7 @@ _SAID = ("text", "finish_reason", "model", "tokens_in", "tokens_out", "refusal",
 _DEFAULTS = {"text": "", "finish_reason": "unknown", "model": "", "tokens_in": 0, "tokens_out": 0}
 
 
-def answer_files(paths: Sequence[Path]) -> list[Path]:
+def _answer_files(paths: Sequence[Path]) -> list[Path]:
     """The files of answers at `paths`; of a folder those below it, without an export's own.
 
     Raises: InputError [import-no-file].
@@ -72,7 +72,7 @@ def _is_of_answers(path: Path, folder: Path) -> bool:
     return path.suffix in _ENDINGS and path.is_file() and not hidden and not own
 
 
-def manifest_of(path: Path) -> tuple[Path, Manifest] | None:
+def _manifest_of(path: Path) -> tuple[Path, Manifest] | None:
     """What the export says that these answers are to: in the file itself or in its folder; None where nothing says it.
 
     Raises: InputError [export-unreadable], [export-version], [import-unreadable].
@@ -250,8 +250,8 @@ def import_answers(
     anything is written; [import-unreadable], [import-columns] with what was read before kept; [import-nothing],
     [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
     """
-    files = answer_files(paths)
-    said = dict(found for path in files if (found := manifest_of(path)) is not None)
+    files = _answer_files(paths)
+    said = dict(found for path in files if (found := _manifest_of(path)) is not None)
     n_own = len(plan) - plan.n_follow_ups
     lengths = {one.trials for one in said.values() if one.trials <= n_own}
     members = asked_judges(config)

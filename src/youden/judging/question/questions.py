@@ -120,11 +120,11 @@ class Questions:
         """bool[N]: the trials whose texts are shortened."""
         if self.room is None or self.truncate == "refuse":
             return np.zeros(len(plan), dtype=np.bool_)
-        return np.asarray(characters_of(plan, pool) > self.room)
+        return np.asarray(_characters_of(plan, pool) > self.room)
 
     def characters(self, plan: Plan, pool: Pool) -> Positions:
         """int64[N]: characters of each trial's messages."""
-        found = characters_of(plan, pool) + self.around
+        found = _characters_of(plan, pool) + self.around
         for row in np.flatnonzero(self.cut(plan, pool)).tolist():
             found[row] = characters(self.request(plan, pool, row))
         return found
@@ -169,7 +169,7 @@ def key_of(canonical: Mapping[str, object]) -> str:
     return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def characters_of(plan: Plan, pool: Pool) -> Positions:
+def _characters_of(plan: Plan, pool: Pool) -> Positions:
     """int64[N]: characters of each trial's two texts, as the pool has them."""
     (item, other), (one, two) = plan.trials.text_cells, plan.text_rows
     return pool.every_length[one, item] + pool.every_length[two, other]

@@ -62,7 +62,7 @@ class AgentPage:
     worst: tuple[int, ...]
 
 
-def agent_pages(
+def _agent_pages(
     evidence: Evidence,
     summary: Summary,
     grid: AgentGrid,
@@ -205,7 +205,7 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         cost=cost,
         trials=trials,
         item_ids=evidence.item_ids,
-        pages=agent_pages(evidence, summary, agents, doubts, worst),
+        pages=_agent_pages(evidence, summary, agents, doubts, worst),
         judge=judge,
         partners_seen=seen,
     )

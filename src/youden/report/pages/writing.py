@@ -83,7 +83,7 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
     )
 
 
-def render_study(title: str, parts: Sequence[StudyPart]) -> str:
+def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
     """A study's figures and words, run by run. Needs the chart library."""
     figures: dict[str, Json] = {}
     shown = []
@@ -235,7 +235,7 @@ def _named(gate: Gate) -> str:
     return quoted(gate.agents[0].agent) if len(gate.agents) == 1 else f"{len(gate.agents)} agents"
 
 
-def stress_markdown(found: Stress) -> str:
+def _stress_markdown(found: Stress) -> str:
     """What got through, and a row an attack."""
     lines = [
         f"## What gaming does to the ranking of {quoted(found.name)}",
@@ -290,13 +290,13 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
 
 def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
     """A study as HTML. The caller has checked `vega.need_charts`."""
-    write_file(path, render_study(title, parts))
+    write_file(path, _render_study(title, parts))
 
 
 def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
     """stress.md, stress.json and, with vl-convert, stress.svg in the folder `out`, made where it is missing."""
     texts = {
-        "stress.md": stress_markdown(found),
+        "stress.md": _stress_markdown(found),
         "stress.json": json.dumps(plain_fields(found), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
     }
     if vega.has_pictures():

@@ -30,7 +30,7 @@ _EXACT = 1e-9
 class CellItemMoves(NamedTuple):
     """What each item does to the abilities of agents that are linked by more than one cell.
 
-    agents: int64[k]; by_item: float[k, J], U as in `item_covariance`; share: float[k, J], rows sum to 1.
+    agents: int64[k]; by_item: float[k, J], U as in `_item_covariance`; share: float[k, J], rows sum to 1.
     """
 
     agents: Positions
@@ -38,7 +38,7 @@ class CellItemMoves(NamedTuple):
     share: Floats
 
 
-def item_covariance(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
+def _item_covariance(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
     """Of the θ_i − θ̄, θ̄ the mean over the agents of i's component that have one, by `covariance_over_clusters` with
 
     U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), p_kj = A_kj/n_k. With V any inverse of XᵀAX on what
@@ -64,7 +64,7 @@ def item_covariance(cells: CellIndex, weight: Floats, error: Floats, *, componen
 
 
 def item_moves(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> Iterator[CellItemMoves]:
-    """One for each component, of its largest set of agents that stay linked without any one cell. As `item_covariance`."""
+    """One for each component, of its largest set of agents that stay linked without any one cell. As `_item_covariance`."""
     for moves in _moves(cells, weight, error, component=component):
         by_item, share = (np.concatenate(table, axis=1) for table in zip(*moves.blocks(), strict=True))
         yield CellItemMoves(moves.agents, by_item, share)
@@ -150,7 +150,7 @@ class ClippedLinear(Estimator):
     low_, high_: float[K], the interval of θ_i − θ̄ (what a ranking needs) put around θ_i, over items of this kind, each of which
     is one draw; θ̄ is the mean over the agents that have an interval, in the agent's component. NaN where nothing says how sure
     it is: an agent seen once, one that a single cell links to the rest, an agent alone.
-    covariance_: float[K, K], of the θ_i − θ̄, as `item_covariance` gives it; NaN likewise and across components. freedom_:
+    covariance_: float[K, K], of the θ_i − θ̄, as `_item_covariance` gives it; NaN likewise and across components. freedom_:
     float[K], of Student's t.
     Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the
     intervals are those of a fit without it.
@@ -243,7 +243,7 @@ class ClippedLinear(Estimator):
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
         """`covariance_` and `freedom_` together, made when first asked for. Raises: StatisticsError [not-fitted]."""
-        found = item_covariance(*self._bound(), component=self._component)
+        found = _item_covariance(*self._bound(), component=self._component)
         freeze([found.covariance, found.freedom])
         return found
 

@@ -102,7 +102,7 @@ def upper_ends(told: Differences, *, top: int, share: float) -> Floats:
     K = len(told.value)
     level, mine = 1 - (1 - told.level) * share, np.eye(K, dtype=np.bool_)
     error, value = np.where(mine, 0.0, told.error), np.where(mine, 0.0, told.value)
-    own = own_errors(told)
+    own = _own_errors(told)
     freedom = np.max(told.freedom, axis=1, where=~mine, initial=1.0)
     if top == 1:
         sizes = np.unique(np.quantile(own, np.linspace(0, 1, _SIZES)))
@@ -153,7 +153,7 @@ def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: flo
     return Wanting(active, min(max(more, LEAST_MORE), 1.0), more <= 1)
 
 
-def own_errors(told: Differences) -> Floats:
+def _own_errors(told: Differences) -> Floats:
     """Errors e of agents that stand alone, such that a difference has the error √(e_i² + e_k²): float[K], by least squares."""
     K = len(told.error)
     square = np.where(np.eye(K, dtype=np.bool_), 0.0, told.error) ** 2
@@ -169,7 +169,7 @@ def chances(ability: Floats, told: Differences) -> tuple[Floats, float]:
 
     Abilities are drawn from what `_likely` gives, each agent apart from the others.
     """
-    e = own_errors(told)
+    e = _own_errors(told)
     if not e.any():
         first = ability == ability.max()
         return np.asarray(first / first.sum()), 0.0
@@ -188,7 +188,7 @@ def luck(told: Differences, among: Bools) -> Floats:
     """
     found, chosen_from = np.zeros(len(among)), np.flatnonzero(among)
     of = told.among(chosen_from)
-    if len(chosen_from) >= 3 and (e := own_errors(of)).any():
+    if len(chosen_from) >= 3 and (e := _own_errors(of)).any():
         ability = np.nansum(of.value, axis=1) / len(chosen_from)
         at, each = _likely(ability, e)
         found[chosen_from] = ability - each @ at
@@ -200,11 +200,11 @@ def reliability(told: Differences) -> float:
     if len(told.value) < 3 or not comparable(told):
         return float("nan")
     variance = float(np.nansum(told.value**2)) / (2 * len(told.value) * (len(told.value) - 1))
-    return max(1 - float((own_errors(told) ** 2).mean()) / variance, 0.0) if variance else 0.0
+    return max(1 - float((_own_errors(told) ** 2).mean()) / variance, 0.0) if variance else 0.0
 
 
 def _likely(ability: Floats, e: Floats) -> tuple[Floats, Floats]:
-    """Abilities, float[G], and how likely each agent has each of them, float[K, G]; e: the `own_errors`, not all 0.
+    """Abilities, float[G], and how likely each agent has each of them, float[K, G]; e: the `_own_errors`, not all 0.
 
     The prior is N(θ̄, τ²) at first, τ² what θ̂ vary by beyond their errors, at least half the error of that where all are alike;
     then, `_STEPS` times, the mean of what agents' θ̂ and errors make of it. So it takes on the shape of a plateau. Few steps keep

@@ -119,12 +119,12 @@ def own_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: int) -> OwnR
     agent = np.append(first, second)
     n = np.bincount(agent, minlength=n_agents).astype(np.float64)
     total = np.asarray(np.bincount(agent, np.tile(answer, 2), n_agents), dtype=np.float64)
-    return own_rates_of_sums(
+    return _own_rates_of_sums(
         n, total, n_trials=len(answer), sum_all=float(answer.sum()), squares=float((answer**2).sum())
     )
 
 
-def own_rates_of_sums(n: Floats, total: Floats, *, n_trials: int, sum_all: float, squares: float) -> OwnRates:
+def _own_rates_of_sums(n: Floats, total: Floats, *, n_trials: int, sum_all: float, squares: float) -> OwnRates:
     """`own_rates` from how many trials each agent has part in and their sum: float[K] each; and over all trials, how many there
     are, Σy and Σy²."""
     n_agents, pooled = len(n), sum_all / n_trials if n_trials else 0.0
@@ -176,6 +176,6 @@ class ApartSums:
     @property
     def own_rates(self) -> OwnRates:
         """Each agent's own rate of false positives, or the pooled one."""
-        return own_rates_of_sums(
+        return _own_rates_of_sums(
             self.n, self.total, n_trials=self.n_trials, sum_all=self.total_all, squares=self.squares
         )
