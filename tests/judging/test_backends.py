@@ -237,6 +237,11 @@ async def test_what_openai_was_asked_wire_finds_in_the_store(tmp_path: Path) -> 
     assert server.n_requests == len(PLAN)
 
 
+async def test_a_servers_own_words_reach_no_log(backend: str, caplog: pytest.LogCaptureFixture) -> None:
+    await ask(backend, Reply("YES", finish_reason="planted"))
+    assert "planted" not in caplog.text
+
+
 def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "litellm", None)
     with pytest.raises(JudgeError, match=r"pip install 'youden\[litellm\]'.*\[judge-extra\]"):

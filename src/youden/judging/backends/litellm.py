@@ -5,6 +5,7 @@ litellm's exceptions are openai's. Its retries, its cache and its prices from th
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from contextlib import suppress
@@ -140,6 +141,7 @@ def _library() -> Any:
             "The judge's backend is litellm, which is not installed. Install it with: pip install 'youden[litellm]'.",
             slug="judge-extra",
         ) from None
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # its warnings repeat a server's words, keys among them
     library.telemetry = False
     library.suppress_debug_info = True
     library.cache = None
