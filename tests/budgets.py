@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from click.testing import CliRunner, Result
 
 from commands import wire_judge, write_config
-from fuzzing import CALLING
+from judged import CALLING, model_at
 from pools import make_pool, part_of
 from unruly_server import Bill, Body, Sent, UnrulyBatchServer, UnrulyServer, reply_to, sent
 from wire_server import running
@@ -87,11 +87,14 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     write_pool(part_of(whole, slice(5)), folder / "old")
     write_pool(part_of(whole, slice(5, None)), folder / "new")
     priced = wire_judge(server.url, price=PRICE, concurrency=budget.concurrency, max_tries=2)
-    host = "openai/" if budget.backend == "litellm" else ""
-    priced |= {"backend": budget.backend, "model": f"{host}m", "timeout": TIMEOUT if budget.usage == "late" else 60}
+    priced |= {
+        "backend": budget.backend,
+        "model": model_at(budget.backend),
+        "timeout": TIMEOUT if budget.usage == "late" else 60,
+    }
     priced |= {"backend": "openai", "model": "m", "batch_discount": 0.5} if budget.batched else {}
     write_config(folder / "judge.yaml", **priced)
-    write_config(folder / "second.yaml", **(priced | {"model": f"{host}b"}))
+    write_config(folder / "second.yaml", **(priced | {"model": priced["model"].replace("m", "b")}))
     write_config(folder / "r.yaml", pool=str(folder / "old"), calls=150, n_independent=30, out=str(folder / "run"),
                  judge=str(folder / "judge.yaml"))  # fmt: skip
     bill: Bill = server.bill

@@ -6,25 +6,20 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from judged import ask, dense_plan, judge_config
+from judged import CALLING, ask, dense_plan, judge_config
 from pools import make_pool
 from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
 from youden import Batching
 from youden.errors import YoudenError
 from youden.judging.asking.terms import Asking
-from youden.judging.backend_records import BACKENDS
 from youden.nouns import PAIRED, Verdicts
 
-CALLING = tuple(
-    name for name, one in BACKENDS.items() if one.makes_calls and (one.installed is None or find_spec(one.installed))
-)
 ASKED_BY = (*CALLING, "batch")
 """How replies are fuzzed: through every backend that makes calls, and through a batch."""
 POOL = make_pool(3, 2)
@@ -59,7 +54,6 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
     config = judge_config(
         url,
         backend="openai" if batched else course.backend,
-        model="openai/m" if course.backend == "litellm" else "m",
         decision=course.decision,
         **({"outage": 0.5} if batched else {}),
         price=PRICE,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from youden.judging.asking.terms import Asking
+from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
@@ -54,11 +57,27 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
     return plan_of(pool, [(j, i, k, other) for j in range(J) for i, k in pairs for other in (-1, (j + 1) % J)] * repeat)
 
 
+CALLING = tuple(
+    name for name, one in BACKENDS.items() if one.makes_calls and (one.installed is None or find_spec(one.installed))
+)
+"""Every backend that makes calls and whose library is there."""
+
+
+def each_backend(core: str) -> list[Any]:
+    """`CALLING` for `parametrize`: `core` in the core tests, the others in the slow ones."""
+    return [core, *(pytest.param(name, marks=pytest.mark.slow) for name in CALLING if name != core)]
+
+
+def model_at(backend: str) -> str:
+    """A model as this backend calls it: litellm names the host before it."""
+    return "openai/m" if backend == "litellm" else "m"
+
+
 def judge_config(url: str | list[str], **changes: Any) -> JudgeConfig:
     """A `wire` judge at `url` that does not wait long before it tries again. (`openai` takes three times the time a call.)"""
-    return load_judge_config(
-        {"backend": "wire", "model": "m", "base_url": url, "concurrency": 8, "backoff": 0.001, "timeout": 60} | changes
-    )
+    backend = changes.get("backend", "wire")
+    usual = {"backend": backend, "model": model_at(backend), "base_url": url, "concurrency": 8, "backoff": 0.001}
+    return load_judge_config({**usual, "timeout": 60, **changes})
 
 
 async def ask(

@@ -9,7 +9,7 @@ import pytest
 
 import judged
 from batch_server import BatchServer
-from judged import ENVIRONMENT, NOWHERE, dense_plan, judge_config
+from judged import ENVIRONMENT, NOWHERE, dense_plan, each_backend, judge_config
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, well_behaved
@@ -35,7 +35,7 @@ async def ask(store: Store, *servers: WireServer, **changes: Any) -> Verdicts:
     return await judged.ask(PLAN, POOL, [server.url for server in servers], store, **changes)
 
 
-@pytest.mark.parametrize("backend", ["wire", pytest.param("openai", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", each_backend("wire"))
 async def test_servers_share_the_calls_and_their_answers_stand_under_the_first(store: Store, backend: str) -> None:
     async with WireServer() as one, WireServer() as two, WireServer() as three:
         verdicts = await ask(store, one, two, backend=backend)
