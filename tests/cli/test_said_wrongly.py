@@ -78,6 +78,7 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["salvage", "nope.db", "--out", "new.db"], "'nope.db' does not exist"),
         (["init", "c.yaml"], "[pool-kind]"),
         (["run", "p.csv"], "A pool is no config: `youden init p.csv` writes one for it. [run-config-yaml]"),
+        (["run", "nowhere.yaml"], "Correct the path, or write a config with `youden init POOL`. [run-config-file]"),
         (["run", "judged"], "A pool is no config: `youden init judged` writes one for it. [run-config-file]"),
     ],
     ids=lambda said: " ".join(said) if isinstance(said, list) else "",

@@ -40,6 +40,8 @@ def _read_keys(path: Path) -> dict[str, object]:
 
 def _way_on(path: Path) -> str:
     """What to do where the file at `path` is no run's config."""
+    if not path.exists():
+        return "Correct the path, or write a config with `youden init POOL`."
     if path.suffix.lower() in ("", ".yaml", ".yml") and not path.is_dir():
         return "Write one `key: value` a line, at least `pool: …`, in UTF-8."
     return f"A pool is no config: `{typed(['youden', 'init', str(path)])}` writes one for it."
