@@ -127,6 +127,7 @@ def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
         if small:
             patched.setattr(trial_tables, "ROWS_OF_A_PART", 50)
             patched.setattr(blocks, "CELLS_AT_ONCE", 12)
+            patched.setattr(blocks, "TRIALS_AT_ONCE", 60)
         run = write_answers(Path(place, "r"), pool, result)
         fit_run(run, target=target)
         same_as_at_once(run, result, target=target, groups={agent.id: agent.group for agent in pool.agents})
@@ -189,6 +190,7 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     expected = rank(result.plan, result, target=target).set_index("agent").sort_index()
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
     monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
+    monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 60)
     monkeypatch.setattr(fitting, "says_moves", lambda *_: False)
     monkeypatch.setattr(RunFolder, "read_verdicts", lambda *_: pytest.fail("all trials were read at once"))
     run = write_answers(tmp_path / "r", pool, result)
@@ -344,7 +346,10 @@ def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
     assert {file.name for file in folder.path.iterdir()} == {"pool.json", "plan.parquet", "verdicts.parquet"}
 
 
-def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(small_disk: Path) -> None:
+def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 10_000)
     pool = make_pool(60, 40)
     result = judged(pool, "dense pooled", seed=0, missing=0.1, soft=True, replicates=False)
     folder = write_answers(small_disk / "r", pool, result)

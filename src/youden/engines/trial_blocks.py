@@ -132,14 +132,16 @@ class TrialsByItem:
     """A run's trials, read once. n: how many; yeses, apart: of the independent arm, without probes in `apart`; asked_more:
     whether suspected pairs were.
 
-    rows: each time it is called, all of them; place: a folder for them, None for memory; votes: whether those of a jury are
-    kept.
+    rows: each time it is called, all of them; place: a folder for those of a run of more than one block, None for memory; votes:
+    whether those of a jury are kept.
     """
+
+    _place: Path | None = None
 
     def __init__(self, rows: Rows, plan: Plan, place: Path | None, *, votes: bool = False) -> None:
         self.plan, self.n, self.n_votes = plan, 0, 0
         self.yeses, self.apart = YesCounts(plan.n_agents), ApartSums(plan.n_agents)
-        self._rows, self._place, self._kept = rows, place, dict[str, list[NDArray[Any]]]()
+        self._rows, self._beside, self._kept = rows, place, dict[str, list[NDArray[Any]]]()
         n_shelves = _SHELVES if place else -(-plan.n_agents * plan.n_items // CELLS_AT_ONCE)
         self._step = max(1, -(-plan.n_items // n_shelves))
         self._repeated = self.asked_more = False
@@ -155,6 +157,8 @@ class TrialsByItem:
             self._repeated |= "first_repeat" in some or bool((some["replicate"][paired] > 0).any())
             self._shelve("paired", some, paired)
             self._count_apart(some)
+            if place is not None and self._place is None and self.n > TRIALS_AT_ONCE:
+                self._move_to(place)
 
     @classmethod
     def of(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
@@ -167,8 +171,8 @@ class TrialsByItem:
     def part(self, plan: Plan, kept: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Some of its rows, whose plan is `plan`; in the same place."""
         place = None
-        if self._place is not None:
-            place = self._place / f"part-{len(list(self._place.glob('part-*')))}"
+        if self._beside is not None:
+            place = self._beside / f"part-{len(list(self._beside.glob('part-*')))}"
             place.mkdir()
         return TrialsByItem(lambda: (SomeRows(some, kept(some)) for some in self._rows()), plan, place)
 
@@ -310,6 +314,14 @@ class TrialsByItem:
         if name.startswith("tells_"):
             return np.asarray(some[name.replace("tells", "weight")] > 0)
         return some[name]
+
+    def _move_to(self, place: Path) -> None:
+        """From memory to files."""
+        self._place, kept = place, self._kept
+        self._kept = {}
+        for shelf, parts in kept.items():
+            for rows in parts:
+                self._keep(shelf, rows)
 
     def _keep(self, shelf: str, rows: NDArray[Any]) -> None:
         if self._place is None:
