@@ -42,6 +42,7 @@ JUDGE = {"backend": "wire", "model": "made", "base_url": "http://made.invalid", 
 SMOKE = (10_000, (50, 500))
 WIDE = (300_000, (1_000, 2_000))
 REPLAYED = 20_000
+OF_RUNS = ("base", "fit", "report")
 OF_TEXTS = {"reading": "texts", "reading_lines": "texts_in_lines"}
 """Reading a pool alone, and planning over it: in Parquet, in JSON lines."""
 LARGEST_REPORT = 2_000_000
@@ -108,7 +109,6 @@ def base(folder: Path) -> Callable[[], object]:
 
 def fit(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
-    from youden.run import fitting  # noqa: F401
     from youden.run.pipeline import fit_run
 
     return lambda: fit_run(RunFolder(folder))
@@ -116,7 +116,6 @@ def fit(folder: Path) -> Callable[[], object]:
 
 def report(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
-    from youden.report.charts import figures  # noqa: F401
     from youden.report.pages.writing import write_report
 
     return lambda: write_report(RunFolder(folder))
@@ -234,7 +233,11 @@ PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {
 
 
 def measure(part: str, folder: Path) -> dict[str, float]:
-    """One part, in this process."""
+    """One part, in this process; what it loads where it needs it is loaded first, by the same part of a small run."""
+    if part in OF_RUNS:
+        small = folder.parent / "small"
+        for name in dict.fromkeys(("fit", part)):
+            PARTS[name](small)()
     act = PARTS[part](folder)
     began = process_time()
     act()
@@ -313,9 +316,10 @@ def main() -> None:
     table: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as place:
         found = {}
+        apart("make", Path(place) / "small", SMOKE[0], *SMOKE[1])
         for n in sizes:
             shape = SMOKE[1] if asked.smoke else tuple(asked.shape)
-            parts = ["base", "fit", *(["report"] if n <= LARGEST_REPORT else [])]
+            parts = [part for part in OF_RUNS if part != "report" or n <= LARGEST_REPORT]
             found[n] = rows(
                 Path(place),
                 n,
