@@ -320,7 +320,8 @@ def write_rates(
     with replacing(path) as fresh:
         try:
             for start, rates in blocks:
-                values = {column.name: getattr(rates, column.name)[_order(rates)] for column in RATES}
+                order = _order(rates)
+                values = {column.name: getattr(rates, column.name)[order] for column in RATES}
                 table = encoded(RATES, values | {"item": values["item"] + start}, {"agents": agents, "items": items})
                 if writer is None:
                     said = RatesMetadata(independent=rates.independent, agents=agents, items=items)
