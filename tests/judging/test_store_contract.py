@@ -19,7 +19,7 @@ from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
 from youden.judging.store.claims import LEASE, Claims, Jobs, UnderWay, is_gone, new_owner
-from youden.judging.store.contract import Payment, Unwritten
+from youden.judging.store.contract import Payment, PendingWrites
 from youden.judging.store.team import SharedBudget, Team, help_run, lead_run
 from youden.nouns import Completion
 
@@ -331,7 +331,7 @@ def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
 def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
     with open_store(place) as store, open_store(tmp_path / "other.db") as other:
         paid = {("p", "a"): Payment(float("nan"), 1, 2, 0.5)}
-        store.place.write(Unwritten({"a": "{}", "b": "{}"}, {"c": ("c", "retry", None, "x")}, paid))
+        store.place.write(PendingWrites({"a": "{}", "b": "{}"}, {"c": ("c", "retry", None, "x")}, paid))
         for kept, n in (("answers", 2), ("failures", 1), ("paid", 1)):
             rows = store.place.rows(kept, None, n=10)
             assert other.place.put_rows(kept, rows) == n

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from youden.judging.call.budget import Budget, Usual
+from youden.judging.call.budget import Budget, TypicalUse
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import TOO_MANY, CallError, Tries, is_silence
 from youden.judging.call.pace import Concurrency, Pace
@@ -132,8 +132,8 @@ class Caller:
         self.outage = Outage(config.outage)
         self.stopped = False
         self.is_held: Callable[[], bool] = lambda: True
-        self.unsaid = Unsaid()
-        self._usual = Usual()
+        self.unsaid = UnreportedUse()
+        self._usual = TypicalUse()
         self._answer_limit = config.answer_limit
         self.paced: set[asyncio.Timeout] = set()
         paced = config if backend.live else config.unpaced()
@@ -221,7 +221,7 @@ async def within(seconds: float, answer: Awaitable[Completion]) -> Completion:
 
 
 @dataclass
-class Unsaid:
+class UnreportedUse:
     """Counts answers that did not say what they used, or said what cannot be: they are booked at the most they can cost.
 
     And calls whose reply got lost: n_lost, with usd_lost as booked, what such calls usually cost, and most_lost at most.

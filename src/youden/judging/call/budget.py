@@ -68,7 +68,7 @@ ENOUGH = 20
 MARGIN = 1.25
 
 
-class Usual:
+class TypicalUse:
     """What answers said they used, beside the most that their requests could have."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Usual:
     def at_most(self, most_in: int, most_out: int) -> tuple[int, int]:
         """Tokens in and out of a call of which nobody can say; (most_in, most_out) until there are `ENOUGH` answers.
 
-        >>> usual = Usual()
+        >>> usual = TypicalUse()
         >>> for _ in range(ENOUGH):
         ...     usual.saw(100, 1, most_in=400)
         >>> usual.at_most(800, 50)

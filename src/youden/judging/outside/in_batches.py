@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
-from youden.judging.asking.calling import Unsaid, worst_price
+from youden.judging.asking.calling import UnreportedUse, worst_price
 from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.terms import Batching
 from youden.judging.call.budget import Budget
@@ -106,7 +106,7 @@ class InBatches:
     """Asks all of the work of `outcomes` that its store does not know. The judge's config has the prices of a batch."""
 
     def __init__(self, outcomes: Outcomes, *, provider: BatchProvider, budget: Budget, batching: Batching) -> None:
-        self.unsaid = Unsaid()
+        self.unsaid = UnreportedUse()
         self._outcomes = outcomes
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
         self._provider = provider

@@ -33,7 +33,7 @@ from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
 from youden.judging.store.claims import Claims
-from youden.judging.store.contract import FailureRow, Payment, Place, Row, Unwritten, all_rows
+from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Place, Row, all_rows
 from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
 from youden.registry import Registry
@@ -122,8 +122,8 @@ class Store:
         self.name = place.name
         self._flushing = RLock()
         self._adding = RLock()
-        self._unwritten = Unwritten()
-        self._being_written = Unwritten()
+        self._unwritten = PendingWrites()
+        self._being_written = PendingWrites()
         self._flushed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -195,7 +195,7 @@ class Store:
         """Write many at once, by key: answers that `payer` paid for elsewhere, nobody knows how much. What was added before is
         written before."""
         texts = {id(one): orjson.dumps(one).decode() for one in {id(one): one for one in answers.values()}.values()}
-        batch = Unwritten(
+        batch = PendingWrites(
             {key: texts[id(one)] for key, one in answers.items()},
             {key: _failure_row(key, one) for key, one in failures.items()},
             {(payer, key): Payment(math.nan, one.tokens_in, one.tokens_out) for key, one in answers.items()},
@@ -231,7 +231,7 @@ class Store:
             with self._adding:
                 if self._unwritten.is_empty:
                     return
-                self._being_written, self._unwritten = self._unwritten, Unwritten()
+                self._being_written, self._unwritten = self._unwritten, PendingWrites()
             try:
                 self.place.write(self._being_written)
             except BaseException:
@@ -240,7 +240,7 @@ class Store:
                 raise
             finally:
                 with self._adding:
-                    self._being_written = Unwritten()
+                    self._being_written = PendingWrites()
 
     def claims(self) -> Claims:
         """For one asker: who else asks into this store."""

@@ -93,7 +93,7 @@ class Payment:
 
 
 @dataclass
-class Unwritten:
+class PendingWrites:
     """What is written together.
 
     answers: key → JSON; failures: key → row; payments: (payer, key) → payment. again: keys that were asked again, whose outcome
@@ -118,7 +118,7 @@ class Unwritten:
         before = self.payments.get((payer, key))
         self.payments[payer, key] = payment if before is None else before + payment
 
-    def and_then(self, later: Unwritten) -> Self:
+    def and_then(self, later: PendingWrites) -> Self:
         self.answers |= later.answers
         self.failures |= later.failures
         self.again |= later.again
@@ -173,7 +173,7 @@ class Place(Protocol):
         commits later comes with a later mark."""
         ...
 
-    def write(self, batch: Unwritten) -> None:
+    def write(self, batch: PendingWrites) -> None:
         """Write it and end the claims on its keys. The first outcome of a key stands, an answer before a failure."""
         ...
 

@@ -20,8 +20,8 @@ from psycopg import errors
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.secrets import keep_secret
-from youden.judging.store.contract import TABLES, VERSION, Unwritten, definition, other_form
-from youden.judging.store.silence import DEADLINE, NoSignError, Silence, ending, patience
+from youden.judging.store.contract import TABLES, VERSION, PendingWrites, definition, other_form
+from youden.judging.store.silence import DEADLINE, NoSignError, Silence, ending, max_wait
 from youden.judging.store.statements import How, Session, SqlPlace, T
 from youden.text.printable import shown, without_secret
 
@@ -116,7 +116,7 @@ class PostgresPlace(SqlPlace):
         rows = self._rows(_SINCE, str(mark))
         return max(mark, int(rows[0][0])), [(key, text) for _, key, text in rows if key is not None]
 
-    def write(self, batch: Unwritten) -> None:
+    def write(self, batch: PendingWrites) -> None:
         with self._lock:
             self._n += 1
             super().write(batch)
@@ -163,7 +163,7 @@ class PostgresPlace(SqlPlace):
                         raise self._explained(error) from None
                     away = away or time.monotonic()
                     self._silence.look()
-                    if time.monotonic() - away > patience():
+                    if time.monotonic() - away > max_wait():
                         if ending.is_set():
                             self._gone = self._away(error)
                         raise self._away(error) from None
@@ -180,7 +180,7 @@ class PostgresPlace(SqlPlace):
         if os.name == "posix":
             options["tcp_user_timeout"] = 30_000
         with self._silence.watched():
-            seconds = int(min(_CONNECTING, patience()))
+            seconds = int(min(_CONNECTING, max_wait()))
             made = _Bounded.connect(self._place, autocommit=True, connect_timeout=seconds, **options)
         made.silence = self._silence
         keep_secret([made.info.password])

@@ -30,7 +30,7 @@ class NoSignError(Exception):
     """The server gave no sign for `DEADLINE` seconds."""
 
 
-def patience() -> float:
+def max_wait() -> float:
     """Seconds that a server which was there may be away."""
     return LAST_LOOK if ending.is_set() else AWAY
 

@@ -24,8 +24,8 @@ from youden.judging.store.contract import (
     Kept,
     Member,
     Payment,
+    PendingWrites,
     Row,
-    Unwritten,
     key_of_row,
     names_of,
 )
@@ -117,7 +117,7 @@ class SqlPlace:
         answers = [(key, text) for key, text, _, reason in rows if reason is None]
         return answers, [(key, kind, status, reason) for key, kind, status, reason in rows if reason is not None]
 
-    def write(self, batch: Unwritten) -> None:
+    def write(self, batch: PendingWrites) -> None:
         answers, failures = sorted(batch.answers.items()), sorted(batch.failures.values())
         payments = [
             (*whose, None if math.isnan(one.usd) else one.usd, one.tokens_in, one.tokens_out, one.seconds)

@@ -45,7 +45,7 @@ class Money(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Others:
+class OtherMembers:
     """The other members. n: those who live; n_asking: of them, those who make calls. spent: by all but this one, in parts of a
     USD, with what the dead may have spent. at_risk: what the living have set aside and not spent. answered: calls of this pass
     that were answered."""
@@ -71,7 +71,7 @@ class Team:
     def __init__(self, store: Store, run: str, *, leads: bool, beat: float = BEAT) -> None:
         self.asks = True
         self.answered = 0
-        self.others = Others()
+        self.others = OtherMembers()
         self.lost: YoudenError | None = None
         self.part = 0.0
         self.limited = False
@@ -127,7 +127,7 @@ class Team:
             self._joined = True
             mine, living = made[-1], [one for one in made[:-1] if one.expires]
             self._granted = mine.granted
-            self.others = Others(
+            self.others = OtherMembers(
                 len(living),
                 sum(one.asks for one in living),
                 max(0, sum(one.spent for one in made[:-1]) - self._taken_for_dead),
