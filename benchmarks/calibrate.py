@@ -40,7 +40,7 @@ QUANTITIES = ("tpr", "fpr", "j", "longer_first", "changed", "changed_again", "be
 
 
 @dataclass(frozen=True)
-class KnownSecrets:
+class KnownJudge:
     """A judge of known rates. P(yes) on a paired trial is tpr ± order/2, + with the longer text first; on an independent one fpr.
     Of its answers a share `fresh` is drawn anew each time it is asked; the others depend on the pair alone, so that they change
     with the order as little as they can."""
@@ -76,11 +76,11 @@ class KnownSecrets:
 
 
 JUDGES = {
-    "sharp": KnownSecrets(0.9, 0.02, 0.0, 0.3),
-    "usual": KnownSecrets(0.75, 0.05, 0.1, 0.2),
-    "swayed": KnownSecrets(0.6, 0.03, 0.3, 0.3),
-    "loose": KnownSecrets(0.8, 0.15, -0.2, 0.5),
-    "strict": KnownSecrets(0.5, 0.02, -0.1, 0.1),
+    "sharp": KnownJudge(0.9, 0.02, 0.0, 0.3),
+    "usual": KnownJudge(0.75, 0.05, 0.1, 0.2),
+    "swayed": KnownJudge(0.6, 0.03, 0.3, 0.3),
+    "loose": KnownJudge(0.8, 0.15, -0.2, 0.5),
+    "strict": KnownJudge(0.5, 0.02, -0.1, 0.1),
 }
 
 
@@ -171,9 +171,9 @@ def covered(measures: Measures, truth: dict[str, float]) -> list[bool]:
     return [one.low - 1e-9 <= truth[name] <= one.high + 1e-9 for one, name in zip(found, QUANTITIES, strict=True)]
 
 
-def any_judge(rng: np.random.Generator) -> KnownSecrets:
+def any_judge(rng: np.random.Generator) -> KnownJudge:
     """Rates drawn evenly, so that no interval profits from where its steps fall."""
-    return KnownSecrets(rng.uniform(0.4, 0.85), rng.uniform(0.01, 0.25), rng.uniform(-0.3, 0.3), rng.uniform(0, 1))
+    return KnownJudge(rng.uniform(0.4, 0.85), rng.uniform(0.01, 0.25), rng.uniform(-0.3, 0.3), rng.uniform(0, 1))
 
 
 def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) -> dict[str, object]:
@@ -188,7 +188,7 @@ def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) ->
     for seed in range(draws):
         known = draw_known_truth(make_plan(pool, seed=seed), pool, calls=calls, seed=seed)
         rng = np.random.default_rng([seed, 99])
-        judges: dict[str, KnownSecrets | Replayed] = {**JUDGES, "any": any_judge(rng)}
+        judges: dict[str, KnownJudge | Replayed] = {**JUDGES, "any": any_judge(rng)}
         if replayed is not None:
             judges["GPT-4o-mini, replayed"] = replayed
         for name, judge in judges.items():

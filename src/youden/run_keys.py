@@ -76,8 +76,8 @@ KEYS = {
     ),
     "trusted": Key(
         "a list of agents, such as [a, b]",
-        "Score everybody by their trials with these agents alone, separated by commas. No ring can lift itself then. Where "
-        "nobody cheats, it costs up to .09 of the rank correlation. The run remembers it.",
+        "Score everybody by their trials with these agents alone: ids, separated by commas. A ring outside them cannot lift "
+        "itself. Where nobody cheats, it costs up to .09 of the rank correlation. The run remembers it.",
         "AGENTS",
         list,
     ),

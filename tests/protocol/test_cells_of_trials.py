@@ -68,7 +68,7 @@ def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items
     held = rng.random((n_agents, n_items)) < 0.3
     n = rates.n_independent
     fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
-    with patch.object(scores_module, "CELLS_AT_ONCE", at_once):
+    with patch.object(scores_module, "CELLS_IN_CACHE", at_once):
         everything = train_scores(rates, kind=kind)  # type: ignore[arg-type]
         later = holdout_scores(rates, Split(~held, held, "own", 0.3, 0), kind=kind)  # type: ignore[arg-type]
     for scores, kept in ((everything, np.ones_like(held)), (later, held)):
@@ -90,7 +90,7 @@ def test_cells_come_by_item_and_every_trial_knows_its_own(
     rng = np.random.default_rng(seed)
     item = rng.integers(0, n_items, n_trials, dtype=np.int32)
     sides: Ids = rng.integers(0, n_agents, (2, n_trials), dtype=np.int32)
-    with patch.object(cells_module, "CELLS_AT_ONCE", at_once), patch.object(scores_module, "CELLS_AT_ONCE", at_once):
+    with patch.object(cells_module, "CELLS_IN_CACHE", at_once), patch.object(scores_module, "CELLS_IN_CACHE", at_once):
         index, rows = touched_cells(item, *sides, n_agents=n_agents, n_items=n_items)
         values = rng.normal(size=len(index))
         blocks = [block for (block,) in index.blocks(values)]
@@ -111,7 +111,7 @@ def test_cells_come_by_item_and_every_trial_knows_its_own(
 @given(**SIZES, at_once=st.sampled_from([1, 2**20]))
 def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: int, at_once: int) -> None:
     cells = CellIndex.of(np.random.default_rng(seed).random((n_agents, n_items)) < 0.5)
-    with patch.object(cells_module, "CELLS_AT_ONCE", at_once):
+    with patch.object(cells_module, "CELLS_IN_CACHE", at_once):
         found = cells.find(cells.agent[:, None].astype(np.int64), cells.item[:, None].astype(np.int64))
     assert found.tolist() == [[n] for n in range(len(cells))]
 

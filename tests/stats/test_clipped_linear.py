@@ -65,7 +65,7 @@ def test_intervals_are_those_of_the_centred_ability_over_items(
     value = rng.uniform(-1, 1, (n_agents, n_items))
     weight = np.ones(value.shape) if equal else rng.integers(1, 9, value.shape).astype(float)
     weight[rng.integers(n_agents), 2:] *= rng.random(n_items - 2) < 0.7
-    with patch.object(cells, "CELLS_AT_ONCE", at_once):
+    with patch.object(cells, "CELLS_IN_CACHE", at_once):
         model = ClippedLinear(ridge=1e-9).fit(scores(value, weight))
         high = model.high_
     half = interval_twin(value, weight)

@@ -204,6 +204,20 @@ def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() ->
     assert (model.fpr_, model.n_independent_) == (0, 0)
     assert model.method_.endswith("; FPR taken as 0: no independent trial answered")
     np.testing.assert_array_equal(model.ability_, 1)
+    slotless = replace(plan, trials=replace(plan.trials, slot=np.full(20, -1, dtype=np.int32)))
+    method = TrialMean().fit(slotless, answer_with(slotless, np.ones(20))).method_
+    assert method == "none: there are trials without a slot; FPR taken as 0: no independent trial answered"
+
+
+def test_it_learns_by_the_plan_it_is_given_not_by_that_of_the_answers() -> None:
+    """A holdout drawn later over the same trials."""
+    rng = np.random.default_rng(9)
+    plan = plan_of(cyclic(6, 40, 60, rng), np.ones((6, 40), dtype=bool), independent=[])
+    result, held = answer_with(plan, rng.random(len(plan))), rng.random((6, 40)) < 0.3
+    later = replace(plan, split=replace(plan.split, train=~held, holdout=held))
+    found, expected = TrialMean().fit(later, result), TrialMean().fit(later, replace(result, plan=later))
+    np.testing.assert_array_equal(found.n_trials_, expected.n_trials_)
+    np.testing.assert_array_equal(found.ability_, expected.ability_)
 
 
 def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:

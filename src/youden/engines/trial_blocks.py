@@ -1,4 +1,5 @@
-"""A run's trials in blocks of items: its rows are read once, in their order, and written down by items beside the run.
+"""A run's trials in blocks of items: its rows are read once, in their order, and those of a large run written down by items
+beside it.
 
 A fit then reads them block by block, as often as it needs to: a block holds all that its items need, and memory holds one
 block. The independent arm, which nothing needs by items, is summed on the way. Answers in memory are read the same way, and
@@ -132,8 +133,8 @@ class TrialsByItem:
     """A run's trials, read once. n: how many; yeses, apart: of the independent arm, without probes in `apart`; asked_more:
     whether suspected pairs were.
 
-    rows: each time it is called, all of them; place: a folder for those of a run of more than one block, None for memory; votes:
-    whether those of a jury are kept.
+    rows: each time it is called, all of them; place: a folder for them where they are more than
+    `TRIALS_AT_ONCE`, None for memory; votes: whether those of a jury are kept.
     """
 
     _place: Path | None = None

@@ -39,7 +39,7 @@ class Pairs(ReadOnly):
     own_rates: bool
 
 
-CELLS_AT_ONCE = 2**20
+CELLS_IN_CACHE = 2**20
 """Cells of a block of items, which stays in a processor's cache."""
 
 
@@ -88,7 +88,7 @@ class CellIndex(ReadOnly):
     @cached_property
     def _place(self) -> Positions | None:
         """Where the cell of each code stands; None where the matrix is too large to keep a number for each."""
-        if self.n_agents * self.n_items > CELLS_AT_ONCE:
+        if self.n_agents * self.n_items > CELLS_IN_CACHE:
             return None
         place = np.zeros(self.n_agents * self.n_items, dtype=np.int64)
         place[self._code] = np.arange(len(self))
@@ -102,7 +102,7 @@ class CellIndex(ReadOnly):
 
     def spans(self) -> Iterator[Span]:
         """Some items at a time, in their order, and the cells of them."""
-        step = max(1, CELLS_AT_ONCE // self.n_agents)
+        step = max(1, CELLS_IN_CACHE // self.n_agents)
         starts = range(0, self.n_items, step)
         edges = np.searchsorted(self.item, [*starts, self.n_items]).tolist()
         for start, begin, end in zip(starts, edges[:-1], edges[1:], strict=True):

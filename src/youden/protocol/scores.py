@@ -24,7 +24,7 @@ from youden.nouns import (
     Split,
     Verdicts,
 )
-from youden.nouns.cells import CELLS_AT_ONCE, CellIndex, ScoredCells
+from youden.nouns.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 
 
@@ -248,7 +248,7 @@ def touched_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Touch
     >>> found.cells.agent.tolist(), found.cells.item.tolist(), found.rows[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    step = min(n_items, max(1, CELLS_AT_ONCE // n_agents))
+    step = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
     starts = np.arange(0, n_items + step, step)
     order: Positions | None = None
     if n_items > step and (item[1:] < item[:-1]).any():

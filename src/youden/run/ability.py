@@ -7,6 +7,7 @@ places that their differences allow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -138,6 +139,9 @@ class Aim(NamedTuple):
     with_items: bool = False
 
 
+_NO_FPR = "; FPR taken as 0: no independent trial answered"
+
+
 class TrialMean:
     """Ability as the mean answer over an agent's paired trials, less the false-positive rate.
 
@@ -184,10 +188,11 @@ class TrialMean:
         apart = allowed & (plan.arm == INDEPENDENT) & result.answered
         self.n_independent_ = int(apart.sum())
         own = own_rates(plan.first[apart], plan.second[apart], result.answer[apart], n_agents=plan.n_agents)
-        made = means_of(TrialsByItem.of(result), own, self.target, no_rate=not self.n_independent_, with_items=True)
+        trials = TrialsByItem.of(replace(result, plan=plan))
+        made = means_of(trials, own, self.target, no_rate=not self.n_independent_, with_items=True)
         if (plan.slot[used] < 0).any():
-            unknown = nothing_known(plan.n_agents)
-            made = made._replace(covariance=unknown, method="none: there are trials without a slot")
+            method = "none: there are trials without a slot" + ("" if self.n_independent_ else _NO_FPR)
+            made = made._replace(covariance=nothing_known(plan.n_agents), method=method)
         self.ability_, self.covariance_, self.n_trials_ = made.ability, made.covariance, made.n_trials
         half = self.covariance_.half_width(self.level)
         self.error_, self.by_item_ = self.covariance_.error, made.by_item
@@ -224,7 +229,7 @@ def means_of(
         found.weight.astype(np.int32),
         own.pooled,
         TRIALS,
-        found.method + ("; FPR taken as 0: no independent trial answered" if no_rate else ""),
+        found.method + (_NO_FPR if no_rate else ""),
         target,
         components_of(trials),
         ByItem.of(found) if with_items and not these else None,

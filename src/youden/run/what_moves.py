@@ -170,9 +170,7 @@ def _outside(found: VarianceParts, judges: JudgeSpread | None, run: str, n_agent
         MovingPart(
             "the judge: another one of the kind",
             judge,
-            measure=""
-            if judge
-            else f"youden rejudge {run} --judge OTHER, then youden study variance {run} {run}-by-OTHER",
+            measure="" if judge else f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs",
             in_interval=False,
         ),
         MovingPart(

@@ -6,12 +6,13 @@ the other does not for weak ones. A straight line between them takes that for fa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
 
-from youden.nouns.pool import Floats, Ids
+from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.base.clusters import UNSEEN, unseen_square
 
 _RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
@@ -21,7 +22,8 @@ _MOST_NOISE = 0.5
 noise: no part is taken out."""
 
 
-class CurvedRelation(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CurvedRelation(ReadOnly):
     """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k), c = f'score / f'information f;
     f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error.
     plain_score, plain_information: Z'Py and Z'PZ with nothing taken out for errors: less noise, for scattered labels. shift,
