@@ -1,0 +1,121 @@
+"""Parses JSON as servers and tools write it, beyond what the standard allows.
+
+orjson parses whatever is strict JSON. Only text that it refuses is read a second time, by `json`, which accepts the constants
+NaN, Infinity and -Infinity, and lone surrogates.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from codecs import BOM_UTF8
+from typing import Any, NamedTuple
+
+import orjson
+
+MAX_DEPTH = 200
+"""Deepest nesting of lists and objects in text that is not strict JSON. orjson's own limit is 1024."""
+
+JSONDecodeError = orjson.JSONDecodeError
+"""Raised by `parse_json`; a subclass of `json.JSONDecodeError` and of `ValueError`."""
+
+
+class ParsedJson(NamedTuple):
+    """A JSON value, and what was not strict JSON in its text.
+
+    Attributes
+    ----------
+    value : Any
+        The parsed value. NaN and infinities are floats; a character that UTF-8 cannot encode is U+FFFD.
+    n_nonfinite : int
+        Number of constants NaN, Infinity and -Infinity.
+    n_replaced_texts : int
+        Number of strings and keys in which a lone surrogate or an invalid byte became U+FFFD.
+    """
+
+    value: Any
+    n_nonfinite: int = 0
+    n_replaced_texts: int = 0
+
+
+def parse_json(text: str | bytes) -> ParsedJson:
+    r"""Parse JSON, tolerating a byte order mark, non-finite numbers and lone surrogates.
+
+    Parameters
+    ----------
+    text : str or bytes
+        JSON; bytes are UTF-8, with or without a byte order mark.
+
+    Returns
+    -------
+    ParsedJson
+        The value, with counts of what was replaced.
+
+    Raises
+    ------
+    JSONDecodeError
+        If the text is not JSON, or is nested too deeply.
+
+    Examples
+    --------
+    >>> parse_json('{"answer": "cut \\ud83d", "score": NaN}')
+    ParsedJson(value={'answer': 'cut \ufffd', 'score': nan}, n_nonfinite=1, n_replaced_texts=1)
+    """
+    text = text.removeprefix("\ufeff" if isinstance(text, str) else BOM_UTF8)  # type: ignore[arg-type]
+    try:
+        return ParsedJson(orjson.loads(text))
+    except orjson.JSONDecodeError as error:
+        strict_error = error
+    decoded = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
+    n_nonfinite = 0
+
+    def parse_constant(name: str) -> float:
+        nonlocal n_nonfinite
+        n_nonfinite += 1
+        return float(name)
+
+    try:
+        value = json.loads(decoded, parse_constant=parse_constant, parse_int=_parse_int)
+        encodable, n_replaced = _replace_surrogates(value, depth=0)
+    except (ValueError, RecursionError):
+        raise strict_error from None
+    return ParsedJson(encodable, n_nonfinite, n_replaced)
+
+
+def _parse_int(digits: str) -> int | float:
+    """Parse an integer as orjson does: as a float if it needs more than 64 bits."""
+    is_short = len(digits) <= len(str(2**64))
+    return int(digits) if is_short and -(2**63) <= int(digits) < 2**64 else float(digits)
+
+
+def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
+    """Replace lone surrogates by U+FFFD, and count the strings in which that happened."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    if isinstance(value, str):
+        encodable = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return encodable, int(encodable != value)
+    if isinstance(value, list):
+        items = [_replace_surrogates(item, depth=depth + 1) for item in value]
+        return [item for item, _ in items], sum(n for _, n in items)
+    if isinstance(value, dict):
+        keys = [_replace_surrogates(key, depth=depth + 1) for key in value]
+        values = [_replace_surrogates(item, depth=depth + 1) for item in value.values()]
+        merged = {key: item for (key, _), (item, _) in zip(keys, values, strict=True)}
+        return merged, sum(n for _, n in keys) + sum(n for _, n in values)
+    return value, 0
+
+
+def replace_nonfinite(value: Any) -> Any:
+    """Replace every NaN and infinity inside `value` by None, as JSON's `null`.
+
+    >>> replace_nonfinite({"score": [float("nan"), 1.0]})
+    {'score': [None, 1.0]}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [replace_nonfinite(item) for item in value]
+    if isinstance(value, dict):
+        return {key: replace_nonfinite(item) for key, item in value.items()}
+    return value
