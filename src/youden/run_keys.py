@@ -97,7 +97,8 @@ KEYS = {
     "max_cost": Key("USD from 0 on, such as 2.00", "The most that this command may spend.", "USD", Usd),
     "max_missing": Key(
         "a share of the answers from 0 to 1, such as 0.01",
-        f"Stop when more than this share of answers is missing. [default: {MAX_MISSING}]",
+        "Fail if more than this share of answers is missing: from 200 trials on as soon as it is exceeded, else at the end. "
+        f"[default: {MAX_MISSING}]",
         "SHARE",
         Share,
     ),

@@ -101,6 +101,57 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
     assert server.n_requests - before >= n_missing > 0
 
 
+@pytest.mark.parametrize("command", ["judge", "run"])
+@pytest.mark.parametrize("every", [1, 12])
+def test_a_small_run_above_max_missing_fails_at_its_end_and_ranks_once_the_limit_is_raised(
+    youden: Youden, here: Path, server: WireServer, command: str, every: int
+) -> None:
+    server.behave = lambda n, body: Reply("Sorry.") if n % every == 0 else Reply(same_item(body))
+    for options in ([], ["--max-missing", "0"], ["--max-missing", "0.05"]):
+        ended = youden(command, "free.yaml", *options)
+        assert ended.code == 1, ended.err
+        assert ended.err.rstrip().endswith("[too-many-missing]")
+        assert not (here / "runs/free/ranking.csv").exists()
+    assert server.n_requests == 110
+    allowed = youden(command, "free.yaml", "--max-missing", "1")
+    assert allowed.code == (1 if every == 1 else 0), allowed.err
+    assert ("None of the 110 trials was answered" in allowed.err) == (every == 1)
+    assert server.n_requests == 110
+
+
+def test_a_search_whose_first_round_got_no_answer_fails_as_missing(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = lambda _n, _body: Reply("Sorry.")
+    write_small_run(here, "search", judge=wire_judge(server.url), design="adaptive", max_missing=1.0)
+    ended = youden("run", "search.yaml")
+    assert ended.code == 1, ended.err
+    assert ended.err.rstrip().endswith("[too-many-missing]")
+
+
+def test_a_worker_and_an_import_fail_above_max_missing(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = lambda n, body: Reply("Sorry." if n % 12 == 0 else same_item(body))
+    worker = youden("judge", "free.yaml", "--worker")
+    assert worker.code == 1, worker.err
+    assert worker.err.rstrip().endswith("[too-many-missing]")
+    imported = youden("judge", "free.yaml", "--import")
+    assert imported.code == 1, imported.err
+    assert imported.err.rstrip().endswith("[too-many-missing]")
+    assert youden("judge", "free.yaml", "--import", "--max-missing", "0.2").code == 0
+    assert server.n_requests == 110
+
+
+def test_a_jury_with_a_judge_that_answers_nothing_fails_and_names_it(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = lambda _n, body: Reply("Sorry." if body["model"] == "b" else same_item(body))
+    judges = [wire_judge(server.url, model=model, name=f"judge-{model}") for model in ("a", "b", "c")]
+    write_small_run(here, "jury", judge={"backend": "jury", "name": "three", "judges": judges})
+    ended = youden("run", "jury.yaml")
+    assert ended.code == 1, ended.err
+    assert "judge-b answered none of the 110 trials" in ended.err
+
+
 def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> None:
     judges = [wire_judge(server.url, model=model) for model in ("a", "b", "c")]
     jury = {"backend": "jury", "name": "three", "judges": judges}

@@ -11,7 +11,7 @@ import youden
 from commands import Youden, write_config, write_pool
 from judged import dense_plan
 from pools import make_pool
-from youden.errors import ConfigError, JudgeError, PoolError
+from youden.errors import ConfigError, JudgeError, PoolError, TooManyMissingError
 from youden.inspect import rank_logs
 
 
@@ -69,9 +69,8 @@ def test_a_function_is_a_judge() -> None:
     assert result.judge["name"] == "same_words"
     assert repr(result).startswith(f"Verdicts({len(plan)} of {len(plan)} answered by same_words, ")
     assert len(youden.rank(plan, result)) == 4
-    unsure = youden.judge(plan, pool, judge=lambda one, other: None)
-    assert not unsure.answered.any()
-    assert repr(unsure) == f"Verdicts(0 of {len(plan)} answered by {unsure.judge['name']})"
+    with pytest.raises(TooManyMissingError, match=rf"None of the {len(plan)} trials was answered"):
+        youden.judge(plan, pool, judge=lambda one, other: None, max_missing=1.0)
 
 
 @pytest.mark.parametrize(

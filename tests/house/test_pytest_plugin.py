@@ -50,7 +50,7 @@ JUDGE = {{"backend": "openai", "model": "m", "base_url": "{url}", "backoff": 0.0
 def test_it(tmp_path, youden_cassette):
     pool = youden.read_pool("{pool}")
     plan = youden.make_plan(pool, calls={calls}, n_independent=10)
-    result = youden.judge(plan, pool, judge=JUDGE, store=tmp_path / "v.db", max_cost=1.0)
+    result = youden.judge(plan, pool, judge=JUDGE, store=tmp_path / "v.db", max_cost=1.0, max_missing=0.1)
     print("cost", f"{{result.total_usd:.6f}}", "missing", (result.missing > 0).sum())
     print("played", youden_cassette.n_played, "recorded", youden_cassette.n_recorded)
 """

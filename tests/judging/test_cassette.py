@@ -48,7 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> 
     server.behave = lambda n, body: odd.get(n, Reply(f"It is a {same_item(body)}"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    write_small_run(tmp_path, "mine", judge=wire_judge(server.url, api_key_env="OPENAI_API_KEY"))
+    write_small_run(tmp_path, "mine", judge=wire_judge(server.url, api_key_env="OPENAI_API_KEY"), max_missing=0.1)
     judge_run(plan_run(load_run_config("mine.yaml")))
     return tmp_path / "runs" / "mine"
 
@@ -63,7 +63,7 @@ def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
     for n_added in (110, 0):
         done = json.loads(youden("cassette", "import", "c.jsonl", "--store", "fresh.db", "--json").out)
         assert done == {"store": "fresh.db", "n_added": n_added, "n_kept": 110 - n_added}
-    write_small_run(tmp_path, "replay", store="fresh.db", judge={"backend": "replay"})
+    write_small_run(tmp_path, "replay", store="fresh.db", judge={"backend": "replay"}, max_missing=0.1)
     assert youden("judge", "replay.yaml").code == 0
     for name in ("replay", "mine"):
         assert youden("fit", f"runs/{name}").code == 0

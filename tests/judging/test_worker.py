@@ -24,7 +24,7 @@ from youden import judge_async
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
 from youden.engines.ray import Placing
-from youden.errors import BudgetError
+from youden.errors import BudgetError, TooManyMissingError
 from youden.judging.asking.terms import Asking
 from youden.judging.store.answers import open_store
 from youden.judging.store.team import lead_run
@@ -62,7 +62,8 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
 async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: Reply("Hm.", delay=0.01)) as server:
         options: dict[str, Any] = {"judge": wire_judge(server.url), "store": tmp_path / "v.db", "max_missing": 1.0}
-        await asyncio.gather(*[judge_async(PLAN, POOL, **options) for _ in range(3)])
+        tries = await asyncio.gather(*[judge_async(PLAN, POOL, **options) for _ in range(3)], return_exceptions=True)
+        assert {type(error) for error in tries} == {TooManyMissingError}
         assert server.n_requests == len(PLAN)
         server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
         found = await asyncio.gather(*[judge_async(PLAN, POOL, **options, retry_failed=True) for _ in range(3)])

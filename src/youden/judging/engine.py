@@ -245,9 +245,6 @@ def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
         return found.verdicts(judge.describe(), warnings=_about_cuts(questions, run))
     if n_missed := len(run.plan) - found.n_done:
         raise AnswersMissingError(run.plan, n_missing=n_missed)
-    if too_many(found.n_missing, found.n_done, max_missing=run.asking.max_missing):
-        why, most = found.missing_in_words(), run.asking.max_missing
-        raise too_many_missing(found.n_missing, found.n_done, why=why, max_missing=most)
     return _finished(run, config, store, found, Costs(len(run.plan)))
 
 

@@ -21,7 +21,7 @@ from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.importers.pool_joiner import refuse_other, write_imported
 from youden.engines.ray import Placing, on_ray
 from youden.errors import ConfigError
-from youden.judging.asking.endings import AnswersMissingError
+from youden.judging.asking.endings import AnswersMissingError, check_answered
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
@@ -132,7 +132,9 @@ def work(config: RunConfig, asking: Asking | None = None) -> Verdicts:
 def work_on(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     """As `work`, on a plan that is there already."""
     with help_run(planned.config.store_place, run=run_name(planned)) as team:
-        return answers_of(planned, asking, team=team)
+        verdicts = answers_of(planned, asking, team=team)
+    check_answered(verdicts, max_missing=planned.config.max_missing)
+    return verdicts
 
 
 def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | None, placing: Placing) -> Verdicts:

@@ -17,7 +17,7 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.block_sums import call_facts
 from youden.errors import ConfigError
-from youden.judging.asking.endings import run_until_stopped
+from youden.judging.asking.endings import check_answered, run_until_stopped
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching, Books, check_cap
 from youden.judging.backend_records import REPLAY
@@ -88,11 +88,11 @@ async def judge_async(
     judge: a name in configs/judges/, a path, a mapping, or a function of two texts.
 
     store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
-    judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an
-    answer above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or
-    rejected. progress: told how far it is. log: a file that gets a line of JSON for every call and failure. batching: send
-    the plan through the provider's Batch API, at its prices, and wait for it; the same call goes on where an earlier one was
-    interrupted.
+    judge that may cost money; `price: 0` in its config says that it does not. max_missing: fraction of trials without an
+    answer above which it fails: from 200 trials on as soon as it is exceeded, else at the end. retry_failed: ask again what
+    was refused, cut off, unparsed or rejected. progress: told how far it is. log: a file that gets a line of JSON for every
+    call and failure. batching: send the plan through the provider's Batch API, at its prices, and wait for it; the same call
+    goes on where an earlier one was interrupted.
 
     Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
     missing, why; tokens_in, tokens_out, usd and seconds of each.
@@ -107,7 +107,9 @@ async def judge_async(
     (292,)
     """
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
-    return await ask(plan, pool, judge=judge, store=store, asking=asking)
+    verdicts = await ask(plan, pool, judge=judge, store=store, asking=asking)
+    check_answered(verdicts, max_missing=max_missing)
+    return verdicts
 
 
 def judge(
@@ -129,7 +131,8 @@ def judge(
         responses and says whether they have the same source: True, False, or a number from 0 to 1.
     store: a path or sqlite:///path, where answers are kept as they come; needed by every judge that makes calls.
     max_cost: USD that may be spent; needed by a judge that may cost money (`price: 0` in its config says that it does not).
-    max_missing: the share of calls without an answer, in [0, 1], above which it stops, looked at from 200 answers on.
+    max_missing: fraction of calls without an answer, in [0, 1], above which the call fails at its end, or from 200 calls on
+        as soon as it is exceeded.
     retry_failed: ask again what was refused, cut off, unparsed or rejected.
     progress: told how far it is. log: a file that gets a line of JSON for every call and failure.
     batching: send the plan through the provider's Batch API, at its prices, and wait for it.
@@ -149,8 +152,20 @@ def judge(
     (292,)
     """
     refuse_running_loop("youden.judge", "youden.judge_async")
-    asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
-    return run_until_stopped(ask(plan, pool, judge=judge, store=store, asking=asking))
+    return run_until_stopped(
+        judge_async(
+            plan,
+            pool,
+            judge=judge,
+            store=store,
+            max_cost=max_cost,
+            max_missing=max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=log,
+            batching=batching,
+        )
+    )
 
 
 def refuse_running_loop(called: str, instead: str) -> None:
@@ -267,6 +282,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     process, by `answers_of`.
 
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
+    TooManyMissingError [too-many-missing] before any file is written.
     """
     folder, config = planned.folder, planned.config
     books = _books(planned)
@@ -281,6 +297,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
         with _step("judge", **facts, calls=len(planned.plan)):
             result = (by or answers_of)(planned, asking, team=team)
         _count(result, facts)
+        check_answered(result, max_missing=config.max_missing)
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
         _write_config(planned)
@@ -327,7 +344,9 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
 
     def answered(plan: Plan) -> Verdicts:
         asked = ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)
-        return run_until_stopped(asked)
+        verdicts = run_until_stopped(asked)
+        check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
+        return verdicts
 
     result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
     if config.suspected:

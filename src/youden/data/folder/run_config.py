@@ -156,7 +156,7 @@ class RunConfig(BaseModel):
     design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD that one pass may spend; the same
     command run again may spend as much once more.
-    max_missing: share of trials without an answer above which the run stops.
+    max_missing: share of trials without an answer above which the run fails.
     target: what intervals describe, items-like-these (more items like these), these-items (these alone) or items-and-judges (more
     items and more judges like those of the jury).
     robust: rank by the robust standing, in which agents that agree far beyond their abilities count as one partner.

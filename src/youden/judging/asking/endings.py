@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from youden.errors import BudgetError, ShortRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
-from youden.nouns import Plan
+from youden.judging.store.plan_answers import in_words
+from youden.nouns import MISSING_REASONS, Json, Plan, Verdicts
 from youden.text.sentences import counted
 
 T = TypeVar("T")
@@ -168,8 +172,38 @@ class AnswersMissingError(ShortRunError):
 
 
 def too_many(n_missing: int, n_done: int, *, max_missing: float) -> bool:
-    """Whether more answers are missing than a run puts up with; not before `LOOKED_AT_FROM` trials are done."""
-    return n_missing > 0 and n_done >= LOOKED_AT_FROM and n_missing > max_missing * n_done
+    """Whether a run stops early because too many answers are missing; False below `LOOKED_AT_FROM` trials."""
+    return n_done >= LOOKED_AT_FROM and n_missing > max_missing * n_done
+
+
+def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
+    """Check that a finished run has enough answers.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        All trials of the plan.
+    max_missing : float
+        Largest fraction of trials without an answer, in [0, 1].
+
+    Raises
+    ------
+    TooManyMissingError
+        [too-many-missing] If a larger fraction is missing, or if a judge (also one of a jury) answered nothing at all.
+    """
+    n, n_missing = len(verdicts), int((~verdicts.answered).sum())
+    if n_missing > max_missing * n or n_missing == n > 0:
+        counts = Counter(MISSING_REASONS[code] for code in verdicts.missing)
+        raise too_many_missing(n_missing, n, why=in_words(counts), max_missing=max_missing)
+    if verdicts.votes is not None:
+        judges = cast(list[dict[str, Json]], verdicts.judge["judges"])
+        silent = [judge["name"] for judge, votes in zip(judges, verdicts.votes, strict=True) if np.isnan(votes).all()]
+        if silent and n:
+            raise TooManyMissingError(
+                f"Of the jury's judges, {', '.join(map(str, silent))} answered none of the {n:,} trials. Check these judges "
+                "with `youden doctor`, or remove them from the jury; --retry-failed asks again. All answers are kept.",
+                slug="too-many-missing",
+            )
 
 
 def out_of_money(budget: Budget, *, n_done: int, n: int, what: str = "trials") -> BudgetError:
@@ -206,10 +240,16 @@ def away_too_long(error: CallError, *, judge: str, address: str, outage: float) 
 def too_many_missing(
     n_missing: int, n: int, *, why: str, max_missing: float, what: str = "trials"
 ) -> TooManyMissingError:
-    """More answers are missing than the run puts up with. why: the reasons, in words."""
+    """Make the error for a run in which too many answers are missing. why: the reasons, as `in_words` formats them."""
+    reasons = why or "no answer"
+    if n_missing == n:
+        fault = f"None of the {n:,} {what} was answered ({reasons}). Check the judge with `youden doctor`."
+    else:
+        fault = (
+            f"{n_missing:,} of {n:,} {what} have no answer ({reasons}), more than max_missing = {max_missing:g} allows. "
+            "Check the judge's prompt, labels and max_tokens, or raise max_missing to go on without these answers."
+        )
     return TooManyMissingError(
-        f"{n_missing} of {n} {what} have no answer ({why or 'no answer'}), more than max_missing = {max_missing:g} allows. "
-        "Look at the judge's prompt and labels, or raise max_missing; "
-        "answers are kept, and the same run goes on from them (--retry-failed asks again what has no answer).",
+        f"{fault} All answers are kept and the same command resumes; with --retry-failed it also asks again what has no answer.",
         slug="too-many-missing",
     )

@@ -66,7 +66,7 @@ class Books:
 class Asking:
     """The terms of a run, made once where it begins.
 
-    max_cost: USD it may spend; None for no cap. max_missing: share of trials without an answer above which it stops.
+    max_cost: USD it may spend; None for no cap. max_missing: share of trials without an answer above which it stops early.
     retry_failed: whether what was refused, cut off, unparsed or rejected is asked again. progress: shown how far it is.
     log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
     API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered

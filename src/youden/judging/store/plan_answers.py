@@ -131,10 +131,6 @@ class PlanAnswers:
     def n_missing(self) -> int:
         return self._counts.total() - self._counts["answered"]
 
-    def missing_in_words(self) -> str:
-        """How many have no answer, by reason; empty where all have one."""
-        return in_words(self._counts)
-
     def put(self, rows: Sequence[int], keys: Sequence[str], read: Sequence[tuple[Reading, Completion | None]]) -> None:
         """What was read of some trials, many at once: their rows, keys, and readings with the answers that they are of."""
         at, readings = np.array(rows, dtype=np.int64), [reading for reading, _ in read]
@@ -161,7 +157,7 @@ class PlanAnswers:
         served: list[Json] = [*self.served.names()]
         if self.n_missing:
             n, of = self.n_missing, len(self._plan)
-            said = f"{n} of {of} trials {'has' if n == 1 else 'have'} no answer ({self.missing_in_words()}): missing, not a no."
+            said = f"{n} of {of} trials {'has' if n == 1 else 'have'} no answer ({in_words(self._counts)}): missing, not a no."
             warnings = (*warnings, Finding("missing", said, facts={"n": n, "of": of}))
         return Verdicts(
             plan=self._plan,
