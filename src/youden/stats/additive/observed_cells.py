@@ -2,22 +2,18 @@
 
 Solving is timed in tenths of milliseconds and run on hundreds of millions of cells, so checks look at extremes first: a
 minimum and a maximum see NaN, infinity and range in one pass without a temporary; only then is the bad row searched.
-
-The smaller side of the cells are the rows, the larger the columns. With A their weights, the normal equations ask A y, Aᵀx,
-A(w ∘ Aᵀx) and A diag(w) Aᵀ.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats
 from youden.stats.base.estimator import no_cells
 
 IdColumn = NDArray[np.int32] | NDArray[np.int64]
@@ -171,68 +167,3 @@ def _ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
             slug="cells-id",
         )
     return ids if ids.dtype in (np.int32, np.int64) else ids.astype(np.int64)
-
-
-class Totals(NamedTuple):
-    """Per row (n, r) and per column (m, c): the cells' weight, and their weight × score, negated where sides are swapped.
-
-    So score ≈ ability − difficulty reads s ≈ x − y either way.
-    """
-
-    n: Floats
-    m: Floats
-    r: Floats
-    c: Floats
-
-
-class CellTable(Protocol):
-    """The weights A of cells, rows × columns, behind the sums over them.
-
-    swapped: items are the rows; pairs: Σ (cells of a column)², what `gram` costs.
-    """
-
-    swapped: bool
-    pairs: float
-
-    def totals(self) -> Totals:
-        """Sums over each row and column."""
-
-    def rows(self, y: Floats) -> Floats:
-        """A y."""
-
-    def columns(self, x: Floats) -> Floats:
-        """Aᵀx."""
-
-    def fold(self, x: Floats, w: Floats) -> Floats:
-        """A(w ∘ Aᵀx)."""
-
-    def gram(self, w: Floats) -> Floats:
-        """A diag(w) Aᵀ, dense."""
-
-
-class Sides(NamedTuple):
-    """A cell's row and column: agent and item, or item and agent where items are fewer (`swapped`)."""
-
-    row: IdColumn
-    column: IdColumn
-    n_rows: int
-    n_columns: int
-    swapped: bool
-
-
-def sides(cells: Cells) -> Sides:
-    """The smaller side first."""
-    if cells.n_agents <= cells.n_items:
-        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, False)
-    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, True)
-
-
-def column_starts(column: IdColumn, n_columns: int) -> NDArray[np.int64] | None:
-    """int64[n_columns + 1]: where each column's cells begin; None where cells are not grouped by ascending column."""
-    step = 1 << 20
-    for begin in range(0, len(column) - 1, step):
-        part = column[begin : begin + step + 1]
-        if (part[1:] < part[:-1]).any():
-            return None
-    edges = np.arange(n_columns + 1).astype(column.dtype)
-    return np.searchsorted(column, edges).astype(np.int64, copy=False)

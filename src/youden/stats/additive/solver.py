@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Ids, ReadOnly
-from youden.stats.additive.bounds import fit_box, fit_censored
-from youden.stats.additive.elimination import Equations, Found, equate, fit_plain, largest
+from youden.stats.additive.bounds import Fit, fit_box, fit_censored, fit_plain
+from youden.stats.additive.elimination import Equations, equate, reaches_all_rows
 from youden.stats.additive.observed_cells import Cells, check_cells, check_range
 from youden.stats.base.estimator import check_constraint, check_ridge
 from youden.stats.trials.comparisons import agent_components, disconnected
@@ -26,7 +26,6 @@ SolutionStatus = Literal["ok", "disconnected", "not_converged"]
 
 _CONVERGED = 1e-8
 """Largest residual of the equations that counts as solved, relative to the largest total score of an agent or item."""
-_HOPS = 3
 _DROWNED = 1e-3
 """A cell of less weight than this share of the ridge is none to it."""
 _LARGEST_SUM = 1e307
@@ -92,10 +91,8 @@ def solve_additive(
     return solve_cells(cells, ridge=ridge, constraint=constraint)
 
 
-def solve_cells(
-    cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "censored", compiled: bool | None = None
-) -> Solution:
-    """`solve_additive` of cells already checked. compiled: use numba or not; by default where it is installed and pays.
+def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "censored") -> Solution:
+    """Fit abilities and difficulties to cells that `check_cells` or `cells_of` made; see `solve_additive`.
 
     Raises: StatisticsError [ridge], [constraint], [scores-range], [weights-scale], [additive-singular], [box-too-large].
     """
@@ -104,35 +101,35 @@ def solve_cells(
     if constraint != "none":
         check_range(cells)
     heavy = _heavy(cells, ridge=ridge)
-    equations = equate(cells, ridge=ridge, compiled=compiled)
-    found = _meet(constraint, cells, equations)
-    swapped = equations.table.swapped
-    ability, difficulty = reversed(found.effects) if swapped else found.effects
-    if not equations.complete:
-        row, column, *_ = equations.totals
-        n, m = (column, row) if swapped else (row, column)
-        ability, difficulty = np.where(n > 0, ability, np.nan), np.where(m > 0, difficulty, np.nan)
-    component, n_components = _components(cells, equations) if heavy is cells else _joined(heavy)
-    scale = largest(equations.totals.r, equations.totals.c)
+    equations = equate(cells, ridge=ridge)
+    fit = _fit(constraint, cells, equations)
+
+    x = np.where(equations.n > 0, fit.effects.x, np.nan)
+    y = np.where(equations.m > 0, fit.effects.y, np.nan)
+    ability, difficulty = (y, x) if equations.swapped else (x, y)
+    component, n_components = _components(heavy, equations, is_whole=heavy is cells)
+
+    scale = float(max(np.abs(equations.r).max(), np.abs(equations.c).max()))
+    has_converged = fit.kkt <= _CONVERGED * scale
     message = disconnected(component)
-    if found.kkt > _CONVERGED * scale:
-        message = f"{_not_converged(found.kkt, scale)} {message}".rstrip()
+    if not has_converged:
+        message = f"{_not_converged(fit.kkt, scale)} {message}".rstrip()
     return Solution(
         ability=ability,
         difficulty=difficulty,
-        status="not_converged" if found.kkt > _CONVERGED * scale else "ok" if n_components == 1 else "disconnected",
+        status="not_converged" if not has_converged else "ok" if n_components == 1 else "disconnected",
         message=message,
-        kkt=found.kkt,
+        kkt=fit.kkt,
         n_components=n_components,
         component=component,
         constraint=constraint,
-        method="cholesky" if equations.direct else "conjugate gradients",
-        n_iterations=equations.n_sweeps,
-        n_rounds=found.n_rounds,
+        method="cholesky" if equations.uses_cholesky else "conjugate gradients",
+        n_iterations=fit.n_iterations,
+        n_rounds=fit.n_rounds,
     )
 
 
-def _meet(constraint: Constraint, cells: Cells, equations: Equations) -> Found:
+def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
     if constraint == "box":
         return fit_box(equations)
     if constraint == "censored" and (cells.low == -1 or cells.high == 1):
@@ -140,22 +137,11 @@ def _meet(constraint: Constraint, cells: Cells, equations: Equations) -> Found:
     return fit_plain(equations)
 
 
-def _components(cells: Cells, equations: Equations) -> tuple[Ids, int]:
-    """`agent_components` and their number, at the price of a sweep or two where a few hops reach everyone."""
-    table, n = equations.table, equations.totals.n
-    reached = np.zeros(len(n))
-    reached[0 if equations.complete else (n > 0).argmax()] = 1
-    for _ in range(_HOPS):
-        reached = table.fold(reached, equations.w)
-        if np.count_nonzero(reached) == np.count_nonzero(n):
-            if equations.complete:
-                return np.zeros(cells.n_agents, dtype=np.int32), 1
-            seen = equations.totals.m if table.swapped else n
-            return (seen > 0).astype(np.int32) - np.int32(1), 1
-    return _joined(cells)
-
-
-def _joined(cells: Cells) -> tuple[Ids, int]:
+def _components(cells: Cells, equations: Equations, *, is_whole: bool) -> tuple[Ids, int]:
+    """Number the components of the agents, without a search of the graph if a few hops reach every agent."""
+    if is_whole and reaches_all_rows(equations):
+        weight = equations.m if equations.swapped else equations.n
+        return (weight > 0).astype(np.int32) - np.int32(1), 1
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
     return component, int(component.max()) + 1
 
