@@ -5,9 +5,10 @@ cyclic rank and its interval: `youden.rank`. run: `youden run` with a judge that
 folder. extend: `youden extend` of it, which is asked, fitted and reported as any other; `beyond run` are the files that only
 extending takes a reader to.
 
-`python benchmarks/walks.py [--out FILE]` prints JSON: the number of files of each walk, the bar, and their names; under `size`,
-the files of src, its lines of code (without blank ones, comments and docstrings), statements and public names at the top of a
-module. `--size` counts alone, and walks nowhere.
+`python benchmarks/walks.py [--out FILE]` prints JSON: for each walk the number of files, the number of distinct functions that
+are called, the bar for the files, and the files' names. Under `size`: the files of src, its lines of code (without blank lines,
+comments and docstrings), statements, public names at the top of a module, classes, classes per 1,000 lines of code, and the share
+of classes whose body defines no method. `--size` prints the sizes alone.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
-from types import FrameType
-from typing import TypeGuard
+from types import CodeType, FrameType
+from typing import NamedTuple, TypeGuard
 
 from click.testing import CliRunner
 
@@ -72,14 +73,21 @@ def yes_server() -> Iterator[str]:
         server.server_close()
 
 
-def files_of(walk: Callable[[], object]) -> list[str]:
-    """The files of src whose functions run in a second call of `walk`; the first one imports what it needs."""
+class Walk(NamedTuple):
+    """The files of src whose functions ran, and the number of distinct functions."""
+
+    files: list[str]
+    n_functions: int
+
+
+def trace(walk: Callable[[], object]) -> Walk:
+    """Record which functions of src run in a second call of `walk`; the first call imports what it needs."""
     walk()
-    entered: set[str] = set()
+    entered: set[CodeType] = set()
 
     def enter(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_name != "<module>":
-            entered.add(frame.f_code.co_filename)
+            entered.add(frame.f_code)
 
     threading.setprofile(enter)
     sys.setprofile(enter)
@@ -88,10 +96,9 @@ def files_of(walk: Callable[[], object]) -> list[str]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    paths = (Path(name) for name in entered)
-    return sorted(
-        path.relative_to(SOURCE).as_posix() for path in paths if path.suffix == ".py" and path.is_relative_to(SOURCE)
-    )
+    paths = [Path(code.co_filename) for code in entered]
+    ours = [path for path in paths if path.suffix == ".py" and path.is_relative_to(SOURCE)]
+    return Walk(sorted({path.relative_to(SOURCE).as_posix() for path in ours}), len(ours))
 
 
 NO_CODE = {
@@ -104,10 +111,14 @@ NO_CODE = {
 }
 
 
-def size_of(source: Path) -> dict[str, int]:
-    """How much code a folder holds."""
+METHODS = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def size_of(source: Path) -> dict[str, float]:
+    """Count the code of a folder."""
     paths = sorted(source.rglob("*.py"))
-    counts = {"files": len(paths), "lines of code": 0, "statements": 0, "public names": 0}
+    counts = {"files": len(paths), "lines of code": 0, "statements": 0, "public names": 0, "classes": 0}
+    n_without_methods = 0
     for path in paths:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
@@ -119,7 +130,14 @@ def size_of(source: Path) -> dict[str, int]:
         counts["statements"] += sum(isinstance(node, ast.stmt) for node in nodes)
         named = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef))
         counts["public names"] += sum(not node.name.startswith("_") for node in named)
-    return counts
+        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+        counts["classes"] += len(classes)
+        n_without_methods += sum(not any(isinstance(part, METHODS) for part in node.body) for node in classes)
+    return {
+        **counts,
+        "classes per 1,000 lines of code": round(1000 * counts["classes"] / counts["lines of code"], 2),
+        "share of classes without methods": round(n_without_methods / counts["classes"], 3),
+    }
 
 
 def is_text(node: ast.AST) -> TypeGuard[ast.Expr]:
@@ -187,16 +205,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--size", action="store_true", help="count the code alone")
     arguments = parser.parse_args()
-    found: dict[str, list[str]] = {}
+    found: dict[str, Walk] = {}
     if not arguments.size:
         with tempfile.TemporaryDirectory() as folder, yes_server() as url:
-            found = {name: files_of(walk) for name, walk in walks(Path(folder), url).items()}
+            found = {name: trace(walk) for name, walk in walks(Path(folder), url).items()}
     table: dict[str, dict[str, object]] = {}
-    for name, files in found.items():
+    for name, walk in found.items():
         bar = BEFORE[name] // 2 if name in BEFORE else None
-        table[name] = {"files": len(files), "bar": bar, "names": files}
+        table[name] = {"files": len(walk.files), "functions": walk.n_functions, "bar": bar, "names": walk.files}
     if found:
-        table["extend"]["beyond run"] = [file for file in found["extend"] if file not in found["run"]]
+        table["extend"]["beyond run"] = [file for file in found["extend"].files if file not in found["run"].files]
     text = json.dumps({"size": size_of(SOURCE), **table}, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
