@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youden.nouns import Trials
+from youden.errors import PlanError
+from youden.nouns import FOLLOW_UP, PLACING, PLAN, Trials
 
 ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(-1, 2)), max_size=40)
 
@@ -23,3 +26,33 @@ def test_a_comparison_that_stands_there_again_is_counted_on(rows: list[tuple[int
         before[row] += 1
     found = Trials.independent(item, first, second, other).counted().replicate
     assert (found.tolist(), found.dtype) == (expected, np.int32)
+
+
+@pytest.mark.parametrize(
+    "given_", [("step",), ("weight_first",), ("weight_second",), ("role",), ("step", "weight_first")]
+)
+def test_columns_that_are_given_are_kept_whichever_are_left_out(given_: tuple[str, ...]) -> None:
+    part = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
+    columns = {
+        name: part.columns()[name] for name in ("item", "first", "second", "arm", "other_item", "replicate", "slot")
+    }
+    own = {
+        "step": np.array([3, 4], dtype=np.int32),
+        "weight_first": np.array([0.0, 2.0]),
+        "weight_second": np.array([0.5, 0.0]),
+        "role": np.array([PLACING, FOLLOW_UP], dtype=np.int8),
+    }
+    usual = {"step": [0, 0], "weight_first": [1, 1], "weight_second": [1, 1], "role": [PLAN, PLAN]}
+    trials = Trials(**columns, **{name: own[name] for name in given_})
+    for name, default in usual.items():
+        assert getattr(trials, name).tolist() == (own[name].tolist() if name in given_ else default), name
+    kept = trials.take(np.array([False, False]))
+    assert len(kept.columns()["weight_first"]) == 0
+
+
+@pytest.mark.parametrize("name", ["step", "role", "weight_first", "first_repeat", "slot"])
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_columns_of_another_length_are_refused(name: str, length: int) -> None:
+    trials = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
+    with pytest.raises(PlanError, match=rf"got 2 in item and {length} in {name}.*\[trials-length\]"):
+        replace(trials, **{name: np.ones(length, dtype=np.int32)})

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from youden.errors import PlanError
 from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 
 PAIRED = 0
@@ -20,8 +21,12 @@ follow-up: asks a suspected pair more, for links alone."""
 PLAN, TWIN, POOLED, PROBE, PLACING, FOLLOW_UP = range(len(ROLES))
 
 
+_LEFT_OUT: NDArray[Any] = np.empty(0)
+"""Marks an optional column that was not given; compared by identity, because a plan may have no trials."""
+
+
 def _left_out() -> NDArray[Any]:
-    return np.empty(0)
+    return _LEFT_OUT
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +39,10 @@ class Trials(ReadOnly):
     other_item: the item of the second text in the independent arm, −1 in the paired arm.
     replicate: 0 for the first time a comparison is asked, 1 for the second, …
     slot: which slot a trial belongs to, −1 where it has none.
-    role: position in `ROLES`; where it is left out, `plan` in the paired arm and `pooled` in the other.
-    step: 0 for the first plan; the extension, or the round, that asked, from 1 on.
-    weight_first, weight_second: what an answer counts for its first and its second agent: 1; 0 where it counts for the other
-    alone, or for nobody; in rounds that ask some agents more, one over the chance of being asked.
+    role: position in `ROLES`; default: `plan` in the paired arm and `pooled` in the other.
+    step: 0 for the first plan (the default); the extension, or the round, that asked, from 1 on.
+    weight_first, weight_second: weight of an answer for its first and its second agent. Default 1; 0 if it counts for the other
+    agent only, or for neither; in rounds that ask some agents more, one over the probability of being asked.
     first_repeat, second_repeat: which of its responses each agent shows, from 1; None where nobody has several.
     """
 
@@ -57,10 +62,20 @@ class Trials(ReadOnly):
 
     def __post_init__(self) -> None:
         n = len(self.item)
-        if not len(self.role):
-            role = np.where(self.arm == PAIRED, PLAN, POOLED).astype(np.int8)
-            weights = dict.fromkeys(("weight_first", "weight_second"), np.ones(n))
-            self.__dict__.update(role=role, step=np.zeros(n, dtype=np.int32), **weights)
+        if self.role is _LEFT_OUT:
+            self.__dict__["role"] = np.where(self.arm == PAIRED, PLAN, POOLED).astype(np.int8)
+        if self.step is _LEFT_OUT:
+            self.__dict__["step"] = np.zeros(n, dtype=np.int32)
+        for name in ("weight_first", "weight_second"):
+            if getattr(self, name) is _LEFT_OUT:
+                self.__dict__[name] = np.ones(n)
+        for name, column in self.columns().items():
+            if len(column) != n:
+                raise PlanError(
+                    f"Columns of trials must have one length: got {n} in item and {len(column)} in {name}. "
+                    "Pass one value per trial in each column.",
+                    slug="trials-length",
+                )
         super().__post_init__()
 
     def __len__(self) -> int:
