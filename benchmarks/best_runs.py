@@ -46,7 +46,7 @@ def ended(D: Floats, *, design: str, percent: float, seed: int, **options: float
     J, K, _ = D.shape
     pool = blank(K, J)
     plan = make_plan(pool, design=design, percent=percent, n_independent=100, seed=seed, options=options)
-    result = run_rounds(plan, pool, partial(answered, paired=D))
+    result = run_rounds(plan, partial(answered, paired=D))
     found = standing_of(result)
     said = choice_among(found, differences(found.ability, found.covariance, level=LEVEL))
     assert said is not None

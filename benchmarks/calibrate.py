@@ -186,7 +186,7 @@ def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) ->
         outcomes.setdefault(name, []).append(decide(found, n_calls=n_calls).outcome)
 
     for seed in range(draws):
-        known = draw_known_truth(make_plan(pool, seed=seed), pool, calls=calls, seed=seed)
+        known = draw_known_truth(make_plan(pool, seed=seed), calls=calls, seed=seed)
         rng = np.random.default_rng([seed, 99])
         judges: dict[str, KnownJudge | Replayed] = {**JUDGES, "any": any_judge(rng)}
         if replayed is not None:
@@ -198,7 +198,7 @@ def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) ->
         for name, answer in USELESS.items():
             note(name, measured(known, answer(known, rng)), len(known.plan))
         if seed < max(1, draws // 10):
-            found = measure(known, Lexical().answer_many(known.pool, known.plan))
+            found = measure(known, Lexical().answer_many(known.plan))
             lexical.append([found.tpr.value, found.fpr.value, found.j.value, found.length_j.value])
             note("lexical", found, len(known.plan))
     shares = {name: np.mean(rows, axis=0) for name, rows in cover.items()}
@@ -220,11 +220,11 @@ def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) ->
 def through_the_engine(pool: Pool, *, calls: int) -> bool:
     """Whether a scripted judge, asked as models are, answers what its arrays say: yes where both texts are equally long within a
     tenth."""
-    known = draw_known_truth(make_plan(pool, seed=0), pool, calls=calls, seed=0)
+    known = draw_known_truth(make_plan(pool, seed=0), calls=calls, seed=0)
     config = load_judge_config({"backend": "wire", "model": "scripted", "base_url": "http://127.0.0.1:9", "price": 0})
     questions = config.questions()
     expected = USELESS["length: alike within a tenth"](known, np.random.default_rng(0))
-    yes = {questions.request(known.plan, known.pool, row).messages: said for row, said in enumerate(expected.tolist())}
+    yes = {questions.request(known.plan, row).messages: said for row, said in enumerate(expected.tolist())}
 
     class Scripted:
         name = "scripted"
@@ -235,9 +235,7 @@ def through_the_engine(pool: Pool, *, calls: int) -> bool:
             )
 
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "v.db") as store:
-        result = asyncio.run(
-            judge_plan(known.plan, known.pool, config=config, store=store, judge=Scripted(), environment={})
-        )
+        result = asyncio.run(judge_plan(known.plan, config=config, store=store, judge=Scripted(), environment={}))
     return measure(known, result) == measured(known, expected)
 
 

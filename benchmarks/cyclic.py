@@ -61,8 +61,8 @@ def one_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case: Ca
     result = Verdicts(plan, answer, np.rint(answer), missing, {"name": "replayed D"})
     figures: list[float] = []
     for model in (
-        TrialMean(target="these-items").fit(plan, result),
-        ClippedLinear().fit(train_scores(tally(result), plan.split)),
+        TrialMean(target="these-items").fit(result),
+        ClippedLinear().fit(train_scores(tally(result))),
     ):
         centre, true = model.ability_.mean(), dense - dense.mean()
         covered = (model.low_ - centre <= true) & (true <= model.high_ - centre)
@@ -93,7 +93,7 @@ def own_rates_table(rates: Rates, *, percents: tuple[float, ...], n_seeds: int) 
                 answer = np.where(plan.arm == PAIRED, paired[place], independent[place])
                 missing = np.zeros(len(plan), dtype=np.int8)
                 model = TrialMean(target="these-items").fit(
-                    plan, Verdicts(plan, answer, np.rint(answer), missing, {"name": "decoded"})
+                    Verdicts(plan, answer, np.rint(answer), missing, {"name": "decoded"})
                 )
                 half = (model.high_ - model.low_) / 2
                 covered = np.abs(model.ability_ - model.ability_.mean() - (dense - dense.mean())) <= half

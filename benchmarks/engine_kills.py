@@ -73,7 +73,7 @@ async def kills(n_kills: int, n_agents: int, n_items: int) -> dict[str, Any]:
 
             async def finish(place: Path) -> Verdicts:
                 with open_store(place) as store:
-                    return await judge_plan(plan, pool, config=config, store=store, environment=judging.ENVIRONMENT)
+                    return await judge_plan(plan, config=config, store=store, environment=judging.ENVIRONMENT)
 
             last = await finish(path)
             requests = server.n_requests
@@ -94,8 +94,8 @@ def equal(one: Verdicts, other: Verdicts) -> bool:
         for name in ("answer", "hard", "missing", "key", "served")
     )
     rates = [tally(each) for each in (one, other)]
-    scores = [train_scores(each, one.plan.split).value for each in rates]
-    rankings = [rank(each.plan, each) for each in (one, other)]
+    scores = [train_scores(each).value for each in rates]
+    rankings = [rank(each) for each in (one, other)]
     same_rates = all(np.array_equal(getattr(rates[0], name), getattr(rates[1], name)) for name in ("tpr", "fpr"))
     same_scores = np.array_equal(scores[0], scores[1], equal_nan=True)
     return columns and same_rates and same_scores and rankings[0].equals(rankings[1])

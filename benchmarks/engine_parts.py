@@ -67,7 +67,6 @@ def judged(plan: Plan, pool: Pool, config: JudgeConfig, *, judge: Judge | None =
         return asyncio.run(
             judge_plan(
                 plan,
-                pool,
                 config=config,
                 store=store,
                 judge=judge,
@@ -184,7 +183,7 @@ def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
         with open_store(path) as store:
             store.remember_judge(config.public())
             dice = random.Random(0)
-            for row, key, _request in config.questions().all(plan, pool):
+            for row, key, _request in config.questions().all(plan):
                 said = "YES" if (plan.arm[row] == 0) == (dice.random() < 0.9) else "NO"
                 store.add(key, Completion(said, "stop", "m", 700, 1, 0.2))
         return child("replayed", path=str(path), n_agents=n_agents, n_items=n_items)
@@ -198,9 +197,9 @@ def replayed(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
     plan = plan_of(pool)
     times.append((time.perf_counter(), time.process_time()))
     with open_store(path, read_only=True) as store:
-        result = asyncio.run(judge_plan(plan, pool, config=load_judge_config("replay"), store=store))
+        result = asyncio.run(judge_plan(plan, config=load_judge_config("replay"), store=store))
     times.append((time.perf_counter(), time.process_time()))
-    rank(plan, result)
+    rank(result)
     times.append((time.perf_counter(), time.process_time()))
     wall, used = (np.diff([each[k] for each in times]) for k in (0, 1))
     return {

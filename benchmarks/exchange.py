@@ -89,8 +89,8 @@ def measured(rows: int, step: Callable[[], object]) -> dict[str, float]:
     return {"us": round(1e6 * took / rows, 2), "mb": round(mb, 1)}
 
 
-def ready(rows: int) -> tuple[Any, Any, Any]:
-    """A pool of some 400 characters a text, a plan of `rows` distinct trials, and a judge."""
+def ready(rows: int) -> tuple[Any, Any]:
+    """A plan of `rows` distinct trials on texts of some 400 characters, and a judge."""
     from youden.judging.config.judge_files import load_judge_config
     from youden.nouns import Agent, Item, Plan, Pool, Split, Trials
 
@@ -112,8 +112,6 @@ def ready(rows: int) -> tuple[Any, Any, Any]:
     held = np.zeros((n_agents, n_items), dtype=np.bool_)
     plan = Plan(
         trials=trials,
-        n_agents=n_agents,
-        n_items=n_items,
         split=Split(~held, held, "shared", 0.0, 0),
         design="dense",
         options={},
@@ -122,20 +120,21 @@ def ready(rows: int) -> tuple[Any, Any, Any]:
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(one.id for one in pool.items),
+        source=pool,
     )
-    return plan, pool, load_judge_config(JUDGE)
+    return plan, load_judge_config(JUDGE)
 
 
 def export(form: str, rows: int, folder: Path) -> dict[str, float]:
     from youden.judging.outside.exporting import Format, export_requests
     from youden.judging.store.answers import open_store
 
-    plan, pool, judge = ready(rows)
+    plan, judge = ready(rows)
     shutil.rmtree(folder / "export", ignore_errors=True)
     to, written = folder / "export", cast(Format, form)
     with open_store(folder / "empty.db") as store:
         return measured(
-            rows, lambda: export_requests(plan, pool, config=judge, store=store, folder=to, format=written, shards=4)
+            rows, lambda: export_requests(plan, config=judge, store=store, folder=to, format=written, shards=4)
         )
 
 
@@ -188,7 +187,7 @@ def import_(form: str, rows: int, folder: Path) -> dict[str, float]:
     from youden.judging.outside.importing_answers import import_answers
     from youden.judging.store.answers import open_store
 
-    plan, pool, judge = ready(rows)
+    plan, judge = ready(rows)
     files = sorted((folder / "export").glob("answers-*"), reverse=True)
 
     for old in folder.glob("import.db*"):
@@ -196,7 +195,7 @@ def import_(form: str, rows: int, folder: Path) -> dict[str, float]:
     with open_store(folder / "import.db") as store:
 
         def taken() -> None:
-            came = import_answers(files, plan, pool, config=judge, store=store, payer="run")
+            came = import_answers(files, plan, config=judge, store=store, payer="run")
             assert came.new == rows, came
 
         return measured(rows, taken)

@@ -88,7 +88,7 @@ def two_looks(pool: Pool, paired: Floats, *, difference: float, n_runs: int, see
         verdicts = [first.verdict]
         if first.needed is not None:
             wanted = first.needed.calls
-            grown = add_calls(plan, pool, calls=wanted or len(plan), focus=(new, old) if wanted else ())
+            grown = add_calls(plan, calls=wanted or len(plan), focus=(new, old) if wanted else ())
             verdicts.append(looked(grown, answers, new, old, look=2).verdict)
             asked += wanted is not None
             items += wanted is None

@@ -45,7 +45,7 @@ def adaptive_draw(D: Floats, truth: Floats, *, top: int, percent: float, target:
     plan = make_plan(
         empty_pool(K, J), design="adaptive", percent=percent, n_independent=100, seed=seed, options={"top": top}
     )
-    result = run_rounds(plan, empty_pool(K, J), lambda plan: answered(plan, D), target=target)
+    result = run_rounds(plan, lambda plan: answered(plan, D), target=target)
     found = ranked(result, target)
     off = found.ability - found.ability.mean() - truth
     half = found.covariance.half_width()
@@ -92,7 +92,7 @@ def cells_draw(D: Floats, drawn: Floats, *, design: str, percent: float | None, 
     n_items, n_agents = drawn.shape[:2]
     plan = make_plan(empty_pool(n_agents, n_items), design=design, percent=percent, seed=seed)
     rates = tally(answered(plan, drawn))
-    found = fit_rates(rates, plan.split, target=target).found
+    found = fit_rates(rates, target=target).found
     truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))
     truth = (truth - truth.mean()) / (2 * (n_agents - 1) * len(D))
     off = found.ability - found.ability.mean() - truth

@@ -83,7 +83,7 @@ def rows(pool: Pool, labels: Path, names: tuple[str, ...], *, design: str) -> li
     """Each label's ρ with the ranking by a design, over all agents, and without those that game a judge where there are any."""
     started = perf_counter()
     plan = youden.make_plan(pool, design=design, seed=0)
-    ability = youden.rank(plan, youden.judge(plan, pool, judge="lexical")).set_index("agent").ability
+    ability = youden.rank(youden.judge(plan, judge="lexical")).set_index("agent").ability
     seconds = perf_counter() - started
     ids = [agent.id for agent in pool.agents]
     table = label_table(labels)

@@ -94,7 +94,7 @@ def main() -> None:
     seconds = []
     for _ in range(3):
         started = process_time()
-        verdicts = Lexical().answer_many(pool, plan)
+        verdicts = Lexical().answer_many(plan)
         seconds.append(process_time() - started)
     per_text, per_trial = set_seconds(pool, plan, n_trials=TWIN_TRIALS)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -46,8 +46,6 @@ def plan_of(n_agents: int, n_items: int) -> Plan:
     every = np.ones((n_agents, n_items), dtype=np.bool_)
     return Plan(
         trials=Trials.concat([]),
-        n_agents=n_agents,
-        n_items=n_items,
         split=Split(every, ~every, "shared", 0.0, 0),
         design="cyclic",
         options={},
@@ -151,7 +149,7 @@ def measure(run: RunFolder) -> dict[str, float]:
     rows = verdict_blocks(of, plan)
     with trials_by_item(lambda: (some.again() for some in rows), plan, run.path) as trials:
         loaded = time.process_time()
-        sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
+        sums = tallied(trials.blocks(), plan, trials.apart)
         tallied_at = time.process_time()
         found = trial_abilities(trials, Aim())
         done = time.process_time()

@@ -97,7 +97,7 @@ def rounds(case: str) -> dict[str, object]:
         return result
 
     plan = make_plan(pool, design="adaptive", calls=67_575, n_independent=50, options={"top": 1, **SEARCHES[case]})
-    found = run_rounds(plan, pool, ask)
+    found = run_rounds(plan, ask)
     spent = [end - start for start, end in zip(went, [*came[1:], time.process_time()], strict=True)]
     return {
         "trials": len(found.plan),

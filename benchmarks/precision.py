@@ -81,7 +81,7 @@ def default(runs: int, shared: Path) -> None:
 def alpaca(runs: int, shared: Path) -> None:
     pool = real_models(shared)
     whole = make_plan(pool, design="dense", independent="pooled", n_independent=100, holdout=0.0)
-    rates = tally(Lexical().answer_many(pool, whole))
+    rates = tally(Lexical().answer_many(whole))
     world = make_world(rates, difference_only=False)
     truth = dense_abilities(np.nan_to_num(world.paired))
     rho, covered, half, old = [], [], [], 0

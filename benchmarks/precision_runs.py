@@ -40,7 +40,7 @@ def judged(shared: Path) -> Iterator[Judged]:
         yield Judged(name, "graded", D)
         yield Judged(name, "yes or no", (D >= 0.5).astype(np.float64))
     for pool in (real_models(shared), read_pool(Path(__file__).parents[1] / "datasets" / "field-notes")):
-        result = Lexical().answer_many(pool, make_plan(pool, design="dense", independent="pooled", holdout=0.0))
+        result = Lexical().answer_many(make_plan(pool, design="dense", independent="pooled", holdout=0.0))
         D, plan, asked = np.zeros((pool.n_items, pool.n_agents, pool.n_agents)), result.plan, result.plan.arm == PAIRED
         D[plan.item[asked], plan.first[asked], plan.second[asked]] = result.answer[asked]
         yield Judged(pool.name, "lexical", D)

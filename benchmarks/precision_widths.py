@@ -38,7 +38,7 @@ class WidthRun(NamedTuple):
 def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, seed: int) -> WidthRun:
     J, K, _ = paired.shape
     plan = make_plan(blank(K, J), design="width", options={"width": width}, seed=seed)
-    result = run_rounds(plan, blank(K, J), partial(answered, paired=paired))
+    result = run_rounds(plan, partial(answered, paired=paired))
     standing = standing_of(result)
     half = standing.covariance.half_width()
     off = standing.ability - standing.ability.mean() - truth
@@ -126,7 +126,7 @@ def top(runs: int, shared: Path) -> None:
         figures = []
         for seed in range(runs):
             plan = make_plan(world.pool, design="adaptive", options={"top": 5}, seed=seed)
-            result = run_rounds(plan, world.pool, partial(replay, world=world))
+            result = run_rounds(plan, partial(replay, world=world))
             ours = standing_of(result).ability
             uniform = abilities_of(replay(make_plan(world.pool, calls=len(result.plan), seed=seed), world))
             assert uniform is not None

@@ -75,9 +75,9 @@ def real(shared: Path, folder: str) -> World:
     table = label_table(shared / folder / file)
     ids = [agent.id for agent in pool.agents]
     plan = youden.make_plan(pool, design="cyclic", seed=0)
-    verdicts = youden.judge(plan, pool, judge="lexical")
-    rows = youden.rank(plan, verdicts).set_index("agent").loc[ids]
-    scores = youden.train_scores(youden.tally(verdicts), plan.split)
+    verdicts = youden.judge(plan, judge="lexical")
+    rows = youden.rank(verdicts).set_index("agent").loc[ids]
+    scores = youden.train_scores(youden.tally(verdicts))
     return World(
         folder,
         np.array([float(table[agent][column]) for agent in ids]) / whole,

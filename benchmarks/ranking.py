@@ -65,7 +65,7 @@ def main() -> None:
     table: dict[str, object] = {}
     for design in ("cyclic", "nlogn"):
         result = judged(design)
-        ours = milliseconds(partial(youden.rank, result.plan, result), repeats=arguments.repeats)
+        ours = milliseconds(partial(youden.rank, result), repeats=arguments.repeats)
         peer = milliseconds(partial(by_pandas, result.plan, result), repeats=arguments.repeats)
         table[design] = {
             "trials": len(result.plan),

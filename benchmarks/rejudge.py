@@ -140,7 +140,7 @@ def rise(before: Floats, after: Floats, n_family: Floats) -> float:
 def planned(pool: Pool, percent: float, calls: int, seed: int) -> tuple[Plan, Plan]:
     """A's trials, and B's part of them: the same for every row with these numbers."""
     plan = make_plan(pool, design="cyclic", percent=percent, seed=seed)
-    return plan, subsample(plan, pool, calls=calls, seed=seed)
+    return plan, subsample(plan, calls=calls, seed=seed)
 
 
 def simulate(case: Case, world: World, *, seed: int) -> Figures:

@@ -80,7 +80,7 @@ def coverage(n: int) -> Iterator[tuple[str, float, bool]]:
                 rest = TOTAL * (1 - share)
                 of = (rest / 3, share * TOTAL / 2, pairs, rest / 3 - pairs)
                 world = World(plan, np.random.default_rng([seed, 1]), of)
-                found = TrialMean().fit(plan, world.verdicts())
+                found = TrialMean().fit(world.verdicts())
                 distance = found.ability_ - found.ability_.mean()
                 inside.append(np.abs(distance - world.truth) <= found.covariance_.half_width())
             covered = float(np.mean(inside))
@@ -113,7 +113,7 @@ def parts(n: int) -> Iterator[tuple[str, float, bool]]:
                     asked["second"][used],
                     asked["item"][used],
                     result.answer[used],
-                    ability=TrialMean().fit(plan, result).ability_,
+                    ability=TrialMean().fit(result).ability_,
                     n_items=plan.n_items,
                     first_repeat=asked["first_repeat"][used],
                     second_repeat=asked["second_repeat"][used],
@@ -173,7 +173,7 @@ def judges(n: int) -> Iterator[tuple[str, float, bool]]:
                 predicted.append(np.abs(gap) <= half_width_of_another(two.by_judge))
             off = all_three.ability - all_three.ability.mean() - world.truth
             covered.append(np.abs(off) <= all_three.covariance.half_width())
-            one = TrialMean().fit(plan, told[0])
+            one = TrialMean().fit(told[0])
             plain.append(np.abs(one.ability_ - one.ability_.mean() - world.truth) <= one.covariance_.half_width())
         found = float(np.mean(predicted))
         yield f"a third judge within the prediction of two, spread {spread}", found, found >= 0.90

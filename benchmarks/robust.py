@@ -284,7 +284,7 @@ def mt_bench(folder: Path) -> dict[str, object]:
     items = tuple(Item(f"{q['question_id']}-{t}", q["turns"][t]) for q, t in cells)
     pool = Pool(tuple(map(Agent, turns)), items, texts)
     plan = youden.make_plan(pool, design="dense", seed=0)
-    result = youden.judge(plan, pool, judge="lexical")
+    result = youden.judge(plan, judge="lexical")
     rules = PartnerRules(families={row["agent"]: row["family"] for row in rows})
     with TemporaryDirectory() as place:
         run = RunFolder(Path(place))

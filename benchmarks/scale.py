@@ -35,7 +35,7 @@ import numpy as np
 from scale_pool import written
 
 if TYPE_CHECKING:
-    from youden.nouns import Plan, Pool
+    from youden.nouns import Plan
 
 N_INDEPENDENT = 1_000
 JUDGE = {"backend": "wire", "model": "made", "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
@@ -68,8 +68,6 @@ def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     agents, items = tuple(f"agent-{i}" for i in range(n_agents)), tuple(f"item-{j}" for j in range(n_items))
     plan = Plan(
         trials=Trials.concat([paired, independent]),
-        n_agents=n_agents,
-        n_items=n_items,
         split=Split(cells, ~cells, "shared", 0.0, 0),
         design="cyclic",
         options={"calls": n_trials},
@@ -102,7 +100,7 @@ def base(folder: Path) -> Callable[[], object]:
     def act() -> object:
         run = RunFolder(folder)
         plan = run.read_plan()
-        return ClippedLinear().fit(train_scores(tally(run.read_verdicts(plan)), plan.split))
+        return ClippedLinear().fit(train_scores(tally(run.read_verdicts(plan))))
 
     return act
 
@@ -129,16 +127,16 @@ def replay(folder: Path) -> Callable[[], object]:
     from youden.judging.store.plan_answers import read_answers
     from youden.nouns import Completion
 
-    pool, plan = texts_of(folder)
+    plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()
     said = Completion("YES", "stop", "made", 300, 1)
     with open_store(folder / "replay.db") as store:
-        for _, key, _ in questions.all(plan, pool):
+        for _, key, _ in questions.all(plan):
             store.add(key, said)
 
     def act() -> object:
         with open_store(folder / "replay.db", read_only=True) as store:
-            found = read_answers(questions, plan, pool, store, keys(questions, plan, pool))
+            found = read_answers(questions, plan, store, keys(questions, plan))
             return found.verdicts({"name": "made"})
 
     return act
@@ -150,12 +148,10 @@ def keys(folder: Path) -> Callable[[], object]:
     from youden.judging.question.questions import keys as made
     from youden.run.keys import KeysMetadata, write_keys
 
-    pool, plan = texts_of(folder)
+    plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()
     said = KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
-    return lambda: write_keys(
-        folder / "keys.parquet", (key for _, key in made(questions, plan, pool)), said, n=len(plan)
-    )
+    return lambda: write_keys(folder / "keys.parquet", (key for _, key in made(questions, plan)), said, n=len(plan))
 
 
 def texts(folder: Path) -> Callable[[], object]:
@@ -199,11 +195,11 @@ def lexical(folder: Path) -> Callable[[], object]:
     """The embedded judge on the same texts."""
     from youden.judging.backends.lexical import Lexical
 
-    pool, plan = texts_of(folder)
-    return lambda: Lexical().answer_many(pool, plan)
+    plan = texts_of(folder)
+    return lambda: Lexical().answer_many(plan)
 
 
-def texts_of(folder: Path) -> tuple[Pool, Plan]:
+def texts_of(folder: Path) -> Plan:
     """Texts for a part of the run's plan: 50 agents × 200 items of 80 words."""
     import youden
     from youden.nouns import Agent, Item, Pool
@@ -215,7 +211,7 @@ def texts_of(folder: Path) -> tuple[Pool, Plan]:
         texts[cell] = " ".join(words[rng.integers(5000, size=80)])
     agents, items = tuple(Agent(f"a{i}") for i in range(50)), tuple(Item(f"i{j}") for j in range(200))
     pool = Pool(agents, items, texts)
-    return pool, youden.make_plan(pool, design="cyclic", calls=REPLAYED, holdout=0.0, seed=0)
+    return youden.make_plan(pool, design="cyclic", calls=REPLAYED, holdout=0.0, seed=0)
 
 
 PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {

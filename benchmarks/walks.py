@@ -170,14 +170,14 @@ def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
     plan = youden.make_plan(pool, design="cyclic", calls=200, seed=1)
     free = {"backend": "wire", "model": "yes", "base_url": url, "api_key_env": None, "price": 0}
     paid = {name: value for name, value in free.items() if name != "price"} | {"price_in": 1000.0, "price_out": 1000.0}
-    result = youden.judge(plan, pool, judge=free, store=folder / "first.sqlite")
+    result = youden.judge(plan, judge=free, store=folder / "first.sqlite")
 
     def asked() -> None:
-        youden.judge(plan, pool, judge=free, store=folder / f"{next(number)}.sqlite")
+        youden.judge(plan, judge=free, store=folder / f"{next(number)}.sqlite")
 
     def capped() -> None:
         try:
-            youden.judge(plan, pool, judge=paid, store=folder / f"{next(number)}.sqlite", max_cost=10.0)
+            youden.judge(plan, judge=paid, store=folder / f"{next(number)}.sqlite", max_cost=10.0)
         except BudgetError:
             return
         raise SystemExit("The cap of 10 USD was not reached.")
@@ -192,7 +192,7 @@ def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
 
     return {
         "asked and stored": asked,
-        "cyclic rank and its interval": lambda: youden.rank(plan, result),
+        "cyclic rank and its interval": lambda: youden.rank(result),
         "--max-cost": capped,
         "run": lambda: judged_run(f"run-{next(number)}"),
         "fit": lambda: fit_run(RunFolder(runs[0])),

@@ -24,7 +24,7 @@ def worst_of(config: Path) -> float:
     """The most that one call of the run can cost, in USD."""
     planned = plan_work(load_run_config(config, {"max_cost": 1.0}))
     judge = load_judge_config(planned.config.judge)
-    return max(worst_price(judge, request) for _, _, request in judge.questions().all(planned.plan, planned.pool))
+    return max(worst_price(judge, request) for _, _, request in judge.questions().all(planned.plan))
 
 
 def main() -> None:

@@ -38,8 +38,6 @@ def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
             replicate=np.zeros_like(item),
             slot=np.full_like(item, -1),
         ),
-        n_agents=pool.n_agents,
-        n_items=pool.n_items,
         split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, 0),
         design="by hand",
         options={},
@@ -48,6 +46,7 @@ def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
+        source=pool,
     )
 
 
@@ -95,8 +94,7 @@ async def ask(
     config = judge if isinstance(judge, JudgeConfig) else judge_config(judge if calling else NOWHERE, **changes)
     with nullcontext(store) if isinstance(store, Store) else open_store(store) as opened:
         return await judge_plan(
-            plan,
-            pool,
+            plan.with_pool(pool),
             config=config,
             store=opened,
             judge=None if calling else judge,

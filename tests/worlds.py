@@ -48,7 +48,7 @@ def analysed(result: Verdicts, rules: PartnerRules | None = None) -> Analysis:
     plan = result.plan
     with TemporaryDirectory() as place:
         folder = RunFolder(Path(place))
-        agents = tuple(Agent(agent) for agent in plan.agent_ids)
+        agents = tuple(map(Agent, plan.agent_ids)) if plan.source is None else plan.pool.agents
         folder.write_pool(
             PoolSummary("made up", plan.pool_digest, "here", agents, plan.item_ids, 0, np.full(len(agents), 9.0))
         )

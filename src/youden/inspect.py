@@ -17,16 +17,17 @@ from urllib.request import url2pathname
 
 from youden.data.importers.harness_logs import KEPT, read_inspect
 from youden.errors import ConfigError
+from youden.judging.config.judge_files import JudgeLike
 from youden.protocol.plan import make_plan
-from youden.run.pipeline import JudgeLike, judge_async, refuse_running_loop
 from youden.run.pipeline import judge as judge_now
+from youden.run.pipeline import judge_async, refuse_running_loop
 
 if TYPE_CHECKING:
     import pandas as pd
     from inspect_ai.scorer import Scorer
     from inspect_ai.solver import TaskState
 
-    from youden.nouns import Plan, Pool, Verdicts
+    from youden.nouns import Plan, Verdicts
 
 __all__ = ["keep_response", "rank_logs", "rank_logs_async"]
 
@@ -59,8 +60,8 @@ def rank_logs(
     [loop-running] inside an event loop (there, `await rank_logs_async(…)`); as `youden.make_plan` and `youden.judge`.
     """
     refuse_running_loop("youden.inspect.rank_logs", "youden.inspect.rank_logs_async")
-    pool, plan, notes = _planned(logs, calls=calls, seed=seed)
-    return _ranked(plan, judge_now(plan, pool, judge=judge, store=store, max_cost=max_cost), notes)
+    plan, notes = _planned(logs, calls=calls, seed=seed)
+    return _ranked(judge_now(plan, judge=judge, store=store, max_cost=max_cost), notes)
 
 
 async def rank_logs_async(
@@ -73,8 +74,8 @@ async def rank_logs_async(
     max_cost: float | None = None,
 ) -> pd.DataFrame:
     """`rank_logs` where an event loop runs already, as in a notebook."""
-    pool, plan, notes = _planned(logs, calls=calls, seed=seed)
-    return _ranked(plan, await judge_async(plan, pool, judge=judge, store=store, max_cost=max_cost), notes)
+    plan, notes = _planned(logs, calls=calls, seed=seed)
+    return _ranked(await judge_async(plan, judge=judge, store=store, max_cost=max_cost), notes)
 
 
 def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
@@ -96,10 +97,10 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     return made
 
 
-def _planned(logs: Place | Sequence[Place], *, calls: int | None, seed: int) -> tuple[Pool, Plan, tuple[str, ...]]:
+def _planned(logs: Place | Sequence[Place], *, calls: int | None, seed: int) -> tuple[Plan, tuple[str, ...]]:
     given = [logs] if isinstance(logs, (str, PathLike)) or not isinstance(logs, Sequence) else logs
     imported = read_inspect(sorted(_path(place) for place in given), columns={})
-    return imported.pool, make_plan(imported.pool, calls=calls, seed=seed), imported.notes
+    return make_plan(imported.pool, calls=calls, seed=seed), imported.notes
 
 
 def _path(place: Place) -> Path:
@@ -115,9 +116,9 @@ def _path(place: Place) -> Path:
     return path
 
 
-def _ranked(plan: Plan, result: Verdicts, notes: tuple[str, ...]) -> pd.DataFrame:
+def _ranked(result: Verdicts, notes: tuple[str, ...]) -> pd.DataFrame:
     from youden.run.ranking import rank
 
-    table = rank(plan, result)
+    table = rank(result)
     table.attrs["notes"] = list(notes)
     return table

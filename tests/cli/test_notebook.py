@@ -19,13 +19,13 @@ async def test_judge_inside_a_running_loop_names_the_call_that_works() -> None:
     pool = make_pool(3, 10)
     plan = dense_plan(pool)
     with pytest.raises(ConfigError, match=r"await youden\.judge_async\(…\).*\[loop-running\]"):
-        youden.judge(plan, pool)
-    assert (await youden.judge_async(plan, pool)).answered.all()
+        youden.judge(plan)
+    assert (await youden.judge_async(plan)).answered.all()
 
 
 def test_judge_outside_a_loop_judges() -> None:
     pool = make_pool(3, 10)
-    assert youden.judge(dense_plan(pool), pool).answered.all()
+    assert youden.judge(dense_plan(pool)).answered.all()
 
 
 async def test_rank_logs_inside_a_running_loop_names_the_call_that_works() -> None:
@@ -64,13 +64,13 @@ def same_words(one: str, other: str) -> float:
 def test_a_function_is_a_judge() -> None:
     pool = make_pool(4, 10)
     plan = youden.make_plan(pool, calls=200, n_independent=40)
-    result = youden.judge(plan, pool, judge=same_words)
+    result = youden.judge(plan, judge=same_words)
     assert result.answered.all()
     assert result.judge["name"] == "same_words"
     assert repr(result).startswith(f"Verdicts({len(plan)} of {len(plan)} answered by same_words, ")
-    assert len(youden.rank(plan, result)) == 4
+    assert len(youden.rank(result)) == 4
     with pytest.raises(TooManyMissingError, match=rf"None of the {len(plan)} trials was answered"):
-        youden.judge(plan, pool, judge=lambda one, other: None, max_missing=1.0)
+        youden.judge(plan, judge=lambda one, other: None, max_missing=1.0)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_a_function_is_a_judge() -> None:
 def test_a_function_that_is_no_judge_is_an_error_that_says_so(judge: object, said: str) -> None:
     pool = make_pool(3, 10)
     with pytest.raises(JudgeError, match=said):
-        youden.judge(dense_plan(pool), pool, judge=judge)  # type: ignore[arg-type]
+        youden.judge(dense_plan(pool), judge=judge)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"42 was given as a judge\. Give a judge's name.*\[judge-config\]"):
-        youden.judge(dense_plan(pool), pool, judge=42)  # type: ignore[arg-type]
+        youden.judge(dense_plan(pool), judge=42)  # type: ignore[arg-type]
 
 
 def test_runs_are_read_and_compared_in_python(youden: Youden, tmp_path: Path) -> None:

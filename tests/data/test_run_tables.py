@@ -43,8 +43,6 @@ def plans(draw: st.DrawFn) -> Plan:
             weight_first=rng.random(n),
             weight_second=1 / rng.integers(1, 9, n),
         ),
-        n_agents=len(agents),
-        n_items=len(items),
         split=Split(train, ~train & (rng.random(train.shape) < 0.7), "own", 0.1 + 0.2, 3),
         design="cyclic",
         options={"calls": None, "percent": 2.5, "deep": {"list": [1, "two"]}},
@@ -155,7 +153,7 @@ def test_rates_of_nothing_read_back(folder: RunFolder) -> None:
     none = np.empty(0, dtype=np.int32)
     no_rates = np.empty(0)
     rates = Rates(
-        none, none, none, no_rates, no_rates, none, none, none, 2, 1, "twin", agent_ids=("a", "b"), item_ids=("x",)
+        none, none, none, no_rates, no_rates, none, none, none, "twin", ("a", "b"), ("x",), Split.whole((2, 1))
     )
     folder.write_rates(rates)
     assert equal(rates, folder.read_rates())

@@ -61,7 +61,7 @@ def test_a_response_is_what_the_scorer_kept_and_else_the_output(logs: list[Path]
 def test_logs_rank_as_their_pool_does_however_they_are_given(logs: list[Path]) -> None:
     pool = read_inspect(logs, columns={}).pool
     plan = youden.make_plan(pool, seed=3)
-    expected = youden.rank(plan, youden.judge(plan, pool))
+    expected = youden.rank(youden.judge(plan))
     for beside in ("eval-set.json", "logs.json"):
         (logs[0].parent / beside).write_text("{}", encoding="utf-8")
     for given in (logs, [Log(str(file)) for file in logs], [Log(file.as_uri()) for file in logs], logs[0].parent):

@@ -73,7 +73,7 @@ def test_more_calls_are_the_slots_it_draws_next(pool: Pool) -> None:
         return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
 
     small, large = (make_plan(pool, design="neighbours", options={"n_slots": n}, n_independent=10) for n in (2, 4))
-    assert paired(add_calls(small, pool, calls=10)) == paired(large)
+    assert paired(add_calls(small, calls=10)) == paired(large)
 
 
 def test_rounds_of_its_own_are_in_the_plan(pool: Pool) -> None:

@@ -50,7 +50,7 @@ JUDGE = {{"backend": "openai", "model": "m", "base_url": "{url}", "backoff": 0.0
 def test_it(tmp_path, youden_cassette):
     pool = youden.read_pool("{pool}")
     plan = youden.make_plan(pool, calls={calls}, n_independent=10)
-    result = youden.judge(plan, pool, judge=JUDGE, store=tmp_path / "v.db", max_cost=1.0, max_missing=0.1)
+    result = youden.judge(plan, judge=JUDGE, store=tmp_path / "v.db", max_cost=1.0, max_missing=0.1)
     print("cost", f"{{result.total_usd:.6f}}", "missing", (result.missing > 0).sum())
     print("played", youden_cassette.n_played, "recorded", youden_cassette.n_recorded)
 """
@@ -204,9 +204,9 @@ def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: 
     server.behave = lambda n, body: Reply("YES" if n % 5 else "NO")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
     with inserted(Tape(tmp_path / "c.jsonl", mode="once")):
-        first = youden.judge(plan, pool, judge=judge, store=tmp_path / "one.db")
+        first = youden.judge(plan, judge=judge, store=tmp_path / "one.db")
     with inserted(Tape(tmp_path / "c.jsonl", mode="none")) as tape:
-        again = youden.judge(plan, pool, judge=judge, store=tmp_path / "two.db")
+        again = youden.judge(plan, judge=judge, store=tmp_path / "two.db")
     np.testing.assert_array_equal(first.answer, again.answer)
     assert (tape.n_played, server.n_requests) == (len(plan), len(plan))
     assert first.answer[: len(plan) // 2].tolist() != first.answer[len(plan) // 2 :].tolist()
@@ -217,10 +217,10 @@ def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) ->
     plan = youden.make_plan(pool, calls=10, n_independent=4)
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
     with inserted(Tape(tmp_path / "c.jsonl", mode="once")):
-        youden.judge(plan, pool, judge=judge, store=tmp_path / "one.db")
+        youden.judge(plan, judge=judge, store=tmp_path / "one.db")
     began = time.perf_counter()
     with inserted(Tape(tmp_path / "c.jsonl", mode="none")):
-        youden.judge(plan, pool, judge=judge | {"requests_per_minute": 1}, store=tmp_path / "two.db")
+        youden.judge(plan, judge=judge | {"requests_per_minute": 1}, store=tmp_path / "two.db")
     assert time.perf_counter() - began < 30
 
 
@@ -231,12 +231,12 @@ def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: Wire
     with pytest.raises(ConfigError, match="no cassette"):
         Tape(tmp_path / "c.jsonl", mode="none")
     with inserted(Tape(tmp_path / "c.jsonl", mode="new")):
-        youden.judge(plan, pool, judge=judge | {"api_key_env": None}, store=tmp_path / "v.db")
+        youden.judge(plan, judge=judge | {"api_key_env": None}, store=tmp_path / "v.db")
     assert len(read_cassette(tmp_path / "c.jsonl").entries) == 10
     with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
-        youden.judge(plan, pool, judge=judge, store=tmp_path / "w.db")
+        youden.judge(plan, judge=judge, store=tmp_path / "w.db")
     with inserted(Tape(tmp_path / "c.jsonl", mode="none")), pytest.raises(ReplayMissError, match="model: m2"):
-        youden.judge(plan, pool, judge=judge | {"model": "m2"}, store=tmp_path / "w.db")
+        youden.judge(plan, judge=judge | {"model": "m2"}, store=tmp_path / "w.db")
     assert difference({}, {}) == "Nothing is recorded there."
 
 

@@ -65,7 +65,7 @@ def test_the_example_of_a_test_passes_on_its_cassette(
                 "YES" if plan.arm[row] == PAIRED and "template" not in agents_of(plan, row) else "NO", "stop", "m", 9, 1
             ),
         )
-        for row, key, request in questions.all(plan, pool)
+        for row, key, request in questions.all(plan)
     }
     write_cassette(pytester.path / "cassettes" / "notes.jsonl", Cassette((judge.public(),), entries))
     pytester.makepyfile(example)

@@ -416,7 +416,7 @@ async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claim
     questions = config.questions()
     jobs = Jobs(store.place, address=questions.address, model=questions.model)
     holding = BatchClaims(store, jobs)
-    keys = [key for _, key, _ in questions.all(PLAN, POOL)][:10]
+    keys = [key for _, key, _ in questions.all(PLAN)][:10]
     jobs.add(replace(jobs.new(0.0, keys[:4]), file="file_9", batch="batch_9"))
     assert holding.without_sent(keys) == set(keys[4:])
     assert holding.elsewhere
@@ -440,9 +440,7 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:
     async with BatchServer() as server:
         with pytest.raises(ConfigError, match="price"):
-            await judge_async(
-                PLAN, POOL, judge=judge_config(server.url), store=place, max_cost=1.0, batching=Batching()
-            )
+            await judge_async(PLAN, judge=judge_config(server.url), store=place, max_cost=1.0, batching=Batching())
         with pytest.raises(ConfigError, match="unknown-batch-provider"):
             await ask(server, store, changes={"backend": "litellm"})
         assert not server.files

@@ -122,7 +122,7 @@ async def test_what_a_run_that_ended_left_in_a_batch_is_asked_by_calls_once_it_i
 
 async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a_batch(place: str) -> None:
     questions = judge_config(NOWHERE).questions()
-    keys = [key for _, key, _ in questions.all(HALF, POOL)]
+    keys = [key for _, key, _ in questions.all(HALF)]
     async with WireServer() as calls:
         with open_store(place) as store:
             store.claims().take(keys)

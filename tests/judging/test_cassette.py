@@ -36,7 +36,7 @@ PROMPT = load_prompt("same-source")
 
 def an_entry(n: int = 0, said: str = "YES"):
     questions = JUDGE.questions()
-    request = questions.request(PLAN, POOL, n)
+    request = questions.request(PLAN, n)
     outcome = Completion(said, "stop", "m-dated", 100, 1, seconds=0.1 * n, top_logprobs=(("YES", -0.5),))
     return entry(questions.key(request), canonical(request, address=questions.address), outcome)
 

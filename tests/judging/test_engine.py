@@ -185,7 +185,7 @@ async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store:
     async with WireServer() as server:
         config = judge_config(server.url)
         with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
-            await judge_plan(PLAN, POOL, config=config, store=store, environment={})
+            await judge_plan(PLAN, config=config, store=store, environment={})
         for slug, max_cost, changes in (
             ("price-unknown", 1.0, {}),
             ("answer-unbounded", 1.0, {"price_in": 1, "price_out": 1, "max_tokens": None}),
@@ -194,9 +194,9 @@ async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store:
         ):
             changed = judge_config(server.url, **changes)
             with pytest.raises(ConfigError, match=rf"\[{slug}\]"):
-                await judge_async(PLAN, POOL, judge=changed, store=store.name, max_cost=max_cost)
+                await judge_async(PLAN, judge=changed, store=store.name, max_cost=max_cost)
         with pytest.raises(ConfigError, match="store"):
-            await judge_plan(PLAN, POOL, config=config, environment=ENVIRONMENT)
+            await judge_plan(PLAN, config=config, environment=ENVIRONMENT)
     assert server.n_requests == 0
 
 
@@ -285,12 +285,12 @@ def test_one_budget_serves_several_event_loops_one_after_the_other(tmp_path: Pat
         WireServer(lambda *_: Reply("YES", delay=0.001, usage={"prompt_tokens": 20, "completion_tokens": 1}))
     ) as server:
         config = judge_config(server.url, backend="wire", price=1000, max_tokens=1, concurrency=8, start_concurrency=8)
-        dearest = max(worst_price(config, config.questions().request(plan, pool, row)) for row in range(len(plan)))
+        dearest = max(worst_price(config, config.questions().request(plan, row)) for row in range(len(plan)))
         budget = Budget(3 * dearest + 2 * len(plan) * price(config, 20, 1))
         for name in ("one.db", "two.db"):
             assert not budget.fits(8 * dearest)
             with open_store(tmp_path / name) as store:
-                asked = judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT, budget=budget)
+                asked = judge_plan(plan, config=config, store=store, environment=ENVIRONMENT, budget=budget)
                 assert asyncio.run(asked).answered.all()
 
 

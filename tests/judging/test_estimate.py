@@ -61,18 +61,18 @@ def test_a_tokenizer_on_disk_is_used_and_named_and_without_one_a_token_is_four_c
 ) -> None:
     tiktoken(monkeypatch)
     config, environment = load_judge_config(API), {"TIKTOKEN_CACHE_DIR": str(tmp_path)}
-    by_four = estimate(PLAN, POOL, config, environment=environment)
+    by_four = estimate(PLAN, config, environment=environment)
     characters = PLAN.characters + config.overhead_characters * len(PLAN)
     assert by_four.tokens_in == -(-characters // 4)
     assert (by_four.tokenizer, by_four.prices) == ("characters / 4", "the judge's config")
     assert by_four.usd == pytest.approx((by_four.tokens_in + 2 * by_four.tokens_out) / 1e6)
     url = "https://openaipublic.blob.core.windows.net/encodings/pairs.tiktoken"
     (tmp_path / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).write_bytes(b"")
-    cost = estimate(PLAN, POOL, config, environment=environment)
+    cost = estimate(PLAN, config, environment=environment)
     assert cost.tokenizer == "pairs"
     assert cost.tokens_in == pytest.approx(2 * by_four.tokens_in, rel=0.05)
     assert cost.usd == pytest.approx((cost.tokens_in + 2 * cost.tokens_out) / 1e6)
-    unknown = estimate(PLAN, POOL, load_judge_config(API | {"model": "other"}), environment=environment)
+    unknown = estimate(PLAN, load_judge_config(API | {"model": "other"}), environment=environment)
     assert unknown.tokenizer == "characters / 4"
 
 
@@ -94,7 +94,7 @@ def test_prices_come_from_the_config_or_else_from_litellms_table(
 ) -> None:
     config = load_judge_config(keys)
     assert (config.price_in, config.price_out) == price
-    assert estimate(dense_plan(POOL), POOL, config, environment={}).prices == source
+    assert estimate(dense_plan(POOL), config, environment={}).prices == source
 
 
 def test_without_litellm_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,16 +127,16 @@ def test_minutes_are_those_of_the_slowest_limit_and_say_which(keys: dict[str, An
 
 
 def test_minutes_are_unknown_for_a_batch_and_for_a_judge_without_calls() -> None:
-    cost = estimate(PLAN, POOL, load_judge_config(API).at_batch_prices(), environment={})
+    cost = estimate(PLAN, load_judge_config(API).at_batch_prices(), environment={})
     assert (cost.minutes, cost.pace) == (None, "a batch comes back within a day")
-    assert estimate(PLAN, POOL, load_judge_config("lexical")).minutes is None
+    assert estimate(PLAN, load_judge_config("lexical")).minutes is None
 
 
 def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
     members = [API | {"name": name, "seconds_per_call": 2} for name in "ab"]
-    one = estimate(PLAN, POOL, load_judge_config(members[0]), environment={})
+    one = estimate(PLAN, load_judge_config(members[0]), environment={})
     jury = {"backend": "jury", "judges": [*members, {"backend": "lexical"}]}
-    both = estimate(PLAN, POOL, load_judge_config(jury), environment={})
+    both = estimate(PLAN, load_judge_config(jury), environment={})
     assert one.minutes is not None
     assert both.minutes == pytest.approx(2 * one.minutes)
     assert both.pace == f"{one.pace}; then {one.pace}"
@@ -144,11 +144,11 @@ def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
 
 def test_what_is_left_is_priced_by_its_share_of_all_characters(store: Store) -> None:
     config = load_judge_config(API)
-    keys = sorted({key for _, key, _ in config.questions().all(PLAN, POOL)})
+    keys = sorted({key for _, key, _ in config.questions().all(PLAN)})
     for key in keys[::4]:
         store.add(key, Completion("YES", "stop", "m", 1, 1))
     store.flush()
-    cost = estimate(PLAN, POOL, config, environment={}, store=store.name)
+    cost = estimate(PLAN, config, environment={}, store=store.name)
     assert cost.stored == len(keys[::4])
     assert cost.usd_left == pytest.approx((1 - cost.stored / len(PLAN)) * (cost.usd or 0), rel=0.02)
 

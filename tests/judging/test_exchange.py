@@ -375,18 +375,18 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     texts[1, :] = "agent 1 says žluťoučký kůň 🐎 " * 6
     texts[2, :3] = texts[3, :3]
     pool = replace(pool, texts=texts)
-    plan = replace(dense_plan(pool, repeat=2), pool_digest=pool.digest)
+    plan = dense_plan(pool, repeat=2)
     config = judge_config(NOWHERE, context=260, truncate="middle", max_tokens=8)
     questions = config.questions()
-    assert 0 < questions.cut(plan, pool).sum() < len(plan)
-    asked = Requests.of(config, plan, pool, lengths={7, len(plan)})
-    slow = {key: request for _, key, request in questions.all(plan, pool)}
+    assert 0 < questions.cut(plan).sum() < len(plan)
+    asked = Requests.of(config, plan, lengths={7, len(plan)})
+    slow = {key: request for _, key, request in questions.all(plan)}
     names = [asked.name(at) for at in range(len(asked.key))]
     assert set(names) == set(slow)
     for at, characters in enumerate(asked.characters.tolist()):
         messages = slow[names[at]].messages
         assert (characters, asked.n_messages) == (sum(len(one.content) for one in messages), len(messages))
-    keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan, pool)]
+    keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan)]
     assert asked.digests == {n: hashlib.sha256(b"".join(keys[:n])).hexdigest() for n in (7, len(plan))}
     places = asked.find(as_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
     assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]

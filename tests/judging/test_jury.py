@@ -44,8 +44,8 @@ def jury(url: str, *models: str, **keys: Any) -> dict[str, Any]:
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=3, max_size=3))
 def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[float | None]) -> None:
     ballots = [answer_with(PLAN, np.full(N, vote or 0.0), missing=np.full(N, vote is None)) for vote in votes]
-    majority = Jury(ballots, vote="majority").answer_many(POOL, PLAN)
-    mean = Jury(ballots, vote="mean").answer_many(POOL, PLAN)
+    majority = Jury(ballots, vote="majority").answer_many(PLAN)
+    mean = Jury(ballots, vote="mean").answer_many(PLAN)
     n_yes = sum(vote is not None and vote >= 0.5 for vote in votes)
     n_no = sum(vote is not None and vote < 0.5 for vote in votes)
     expected = 1.0 if n_yes >= 2 else 0.0 if n_no >= 2 else np.nan
@@ -98,7 +98,7 @@ async def test_one_cap_holds_for_all_judges_together(store: Store) -> None:
 
 def test_a_jury_costs_what_its_judges_cost_together() -> None:
     config = load_judge_config(jury(NOWHERE, "a", "b", "c"))
-    one, all_of_them = estimate(PLAN, POOL, config.judges[0]), estimate(PLAN, POOL, config)
+    one, all_of_them = estimate(PLAN, config.judges[0]), estimate(PLAN, config)
     assert all_of_them.calls == 3 * one.calls
     assert all_of_them.usd == pytest.approx(3 * one.usd)
     assert config.may_cost

@@ -38,9 +38,7 @@ def test_keys_are_those_of_the_requests_byte_for_byte(
     pool = replace(make_pool(5, 6), texts=np.array(texts, dtype=object).reshape(5, 6))
     questions = load_judge_config({**JUDGE, **limits, "decision": decision}).questions()
     plan = plan_of(pool)
-    assert [tuple(one) for one in keys(questions, plan, pool)] == [
-        (row, key) for row, key, _ in questions.all(plan, pool)
-    ]
+    assert [tuple(one) for one in keys(questions, plan)] == [(row, key) for row, key, _ in questions.all(plan)]
 
 
 def test_a_repeated_trial_has_a_key_of_its_own_and_the_fence_may_stand_anywhere() -> None:
@@ -50,8 +48,8 @@ def test_a_repeated_trial_has_a_key_of_its_own_and_the_fence_may_stand_anywhere(
     head = '---\nlabels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1\nsystem: decide\n---\n'
     prompt = parse_prompt(head + "{{fence}} {{second}} and {{fence}}{{first}}: {{fence}}", name="p", where="here")
     questions = replace(load_judge_config(JUDGE).questions(), prompt=prompt)
-    found = [tuple(one) for one in keys(questions, again, pool)]
-    assert found == [(row, key) for row, key, _ in questions.all(again, pool)]
+    found = [tuple(one) for one in keys(questions, again)]
+    assert found == [(row, key) for row, key, _ in questions.all(again)]
     assert len({key for _, key in found}) == len(found)
 
 
@@ -60,8 +58,9 @@ def test_a_response_that_is_not_there_is_named() -> None:
     plan = plan_of(pool)
     texts = pool.texts.copy()
     texts[plan.second[3], plan.item[3]] = None
+    gappy = replace(pool, texts=texts)
     with pytest.raises(InputError, match="plan-missing-text"):
-        list(keys(load_judge_config(JUDGE).questions(), plan, replace(pool, texts=texts)))
+        list(keys(load_judge_config(JUDGE).questions(), replace(plan, pool_digest=gappy.digest, source=gappy)))
 
 
 def test_a_fence_is_the_one_that_stored_answers_rest_on() -> None:

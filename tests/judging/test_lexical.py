@@ -106,7 +106,7 @@ def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     pool = pool_of(texts)
     trials = all_trials(3, 10)
     plan = plan_of(pool, [trials[t] for t in np.random.default_rng(seed).choice(len(trials), 40, replace=False)])
-    verdicts = Lexical(seed).answer_many(pool, plan)
+    verdicts = Lexical(seed).answer_many(plan)
     answers, hards = slow_answers(texts, plan, seed=seed)
     np.testing.assert_allclose(verdicts.answer, answers, atol=1e-12)
     np.testing.assert_array_equal(verdicts.hard, hards)
@@ -124,7 +124,7 @@ def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap
     plan = plan_of(pool, [(j, i, k, -1) for j in range(20) for i, k in itertools.permutations(range(9), 2)])
 
     def won() -> float:
-        verdicts = Lexical().answer_many(pool, plan)
+        verdicts = Lexical().answer_many(plan)
         return float(verdicts.answer[plan.first == 8].mean() / verdicts.answer.mean())
 
     capped = won()
@@ -136,8 +136,8 @@ def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:
     pool = pool_of(small_texts(0))
     judge: PlanJudge = Lexical()
     plan = plan_of(pool, all_trials(3, 10))
-    verdicts = judge.answer_many(pool, plan)
-    assert plan.cost(Lexical()).usd == 0
+    verdicts = judge.answer_many(plan)
+    assert plan.cost("lexical").usd == 0
     assert json.loads(json.dumps(verdicts.judge)) == verdicts.judge
     assert {"name", "version", "folds", "seed", "similarity"} <= verdicts.judge.keys()
 
@@ -145,10 +145,10 @@ def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:
 def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
     pool = pool_of(small_texts(2))
     trials = all_trials(3, 10)
-    whole = Lexical(3).answer_many(pool, plan_of(pool, trials))
-    part = Lexical(3).answer_many(pool, plan_of(pool, trials[::7]))
+    whole = Lexical(3).answer_many(plan_of(pool, trials))
+    part = Lexical(3).answer_many(plan_of(pool, trials[::7]))
     np.testing.assert_array_equal(whole.answer[::7], part.answer)
-    assert not np.array_equal(whole.answer, Lexical(4).answer_many(pool, plan_of(pool, trials)).answer)
+    assert not np.array_equal(whole.answer, Lexical(4).answer_many(plan_of(pool, trials)).answer)
 
 
 def test_chinese_responses_are_told_apart() -> None:
@@ -164,13 +164,13 @@ def test_chinese_responses_are_told_apart() -> None:
         "春天茶园",
     ]
     pool = pool_of([[f"这是{p}的故事" for p in passages], [f"关于{p}我们知道" for p in passages]])
-    verdicts = Lexical().answer_many(pool, plan_of(pool, all_trials(2, 9)))
+    verdicts = Lexical().answer_many(plan_of(pool, all_trials(2, 9)))
     assert (verdicts.hard == (verdicts.plan.arm == PAIRED)).all()
 
 
 def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
     pool = pool_of(small_texts(0))
-    warning, unchecked = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
+    warning, unchecked = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
     for phrase in ("similarity baseline", "contradiction", "paraphrase", "fond of length"):
         assert phrase in warning.says
     assert "no prompts" in unchecked.says
@@ -180,7 +180,7 @@ def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
     texts = small_texts(0)
     prompts = [f"{texts[1][j]} and so on and so forth" for j in range(10)]
     pool = pool_of(texts, prompts)
-    _, warning = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
+    _, warning = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
     assert (warning.slug, warning.agents, warning.facts) == ("copying", ("a1",), {"share": 1.0})
     assert "100%" in warning.says
     assert "higher" in warning.says
@@ -191,13 +191,13 @@ def test_missing_cells_are_no_obstacle_where_the_plan_avoids_them() -> None:
     texts[0][3] = None
     texts[2] = [None] * 10
     pool = pool_of(texts, [str(text) for text in texts[1]])
-    verdicts = Lexical().answer_many(pool, plan_of(pool, [(j, 0, 1, -1) for j in range(10) if j != 3]))
+    verdicts = Lexical().answer_many(plan_of(pool, [(j, 0, 1, -1) for j in range(10) if j != 3]))
     assert verdicts.answered.all()
 
 
 def test_an_empty_plan_has_no_verdicts() -> None:
     pool = pool_of(small_texts(0))
-    assert len(Lexical().answer_many(pool, plan_of(pool, []))) == 0
+    assert len(Lexical().answer_many(plan_of(pool, []))) == 0
 
 
 PAIR = (0, 0, 1, -1)
@@ -217,7 +217,7 @@ def test_what_cannot_be_judged_is_refused(
 ) -> None:
     pool = pool_of(texts)
     with pytest.raises(JudgeError, match=rf"{says}.*\[{slug}\]"):
-        Lexical().answer_many(pool, plan_of(pool, [trial]))
+        Lexical().answer_many(plan_of(pool, [trial]))
 
 
 def test_a_plan_that_does_not_go_with_its_pool_is_refused() -> None:
@@ -225,9 +225,9 @@ def test_a_plan_that_does_not_go_with_its_pool_is_refused() -> None:
     texts[1][4] = None
     pool = pool_of(texts)
     with pytest.raises(PlanError, match=r"trial 1, agent 'a1' on item 'i4'.*\[plan-missing-text\]"):
-        Lexical().answer_many(pool, plan_of(pool, [PAIR, (2, 0, 1, 4)]))
-    with pytest.raises(PlanError, match=r"4 agents × 10 items against 3 × 10.*\[plan-other-pool\]"):
-        Lexical().answer_many(pool, plan_of(pool_of(small_texts(0, K=4)), [PAIR]))
+        Lexical().answer_many(plan_of(pool, [PAIR, (2, 0, 1, 4)]))
+    with pytest.raises(PlanError, match=r"3 agents × 10 items.*for a plan of 4 × 10.*\[plan-other-pool\]"):
+        plan_of(pool_of(small_texts(0, K=4)), [PAIR]).with_pool(pool)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.booleans(), st.integers(1, 80))
@@ -250,7 +250,7 @@ def samsum(peer_prediction: Path) -> tuple[Pool, Verdicts]:
     pool = Pool(agents, items, texts, "samsum")
     pairs = itertools.combinations(range(pool.n_agents), 2)
     plan = plan_of(pool, [(j, i, k, -1) for i, k in pairs for j in range(pool.n_items)])
-    return pool, Lexical().answer_many(pool, plan)
+    return pool, Lexical().answer_many(plan)
 
 
 def test_soft_ranking_of_samsum_correlates_with_gpt_4o_minis(

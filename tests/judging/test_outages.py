@@ -197,7 +197,7 @@ async def test_a_call_without_a_reply_is_booked_as_calls_like_it_and_the_cap_cou
     async with WireServer(behave) as server:
         budget = Budget(None)
         config = judge_config(server.url, backend="wire", max_tries=3, price=1000)
-        verdicts = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, budget=budget)
+        verdicts = await judge_plan(PLAN, config=config, store=store, environment=ENVIRONMENT, budget=budget)
     a_call = verdicts.total_usd / (len(PLAN) + 1.25 * len(dropped))
     billed = a_call * len(PLAN)
     assert len(dropped) >= 10

@@ -74,7 +74,7 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_wi
     assert {finding.severity for finding in found.findings} == {"ok"}
     file = tmp_path / "c.jsonl"
     with inserted(Tape(file, mode="once")) as tape:
-        first = youden.judge(plan, pool, judge=judge, store=tmp_path / "one.db")
+        first = youden.judge(plan, judge=judge, store=tmp_path / "one.db")
     assert (tape.n_recorded, len(first)) == (N, N)
     assert ((first.answer > 0) & (first.answer < 1)).all()
     assert first.tokens_in is not None
@@ -82,10 +82,10 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_wi
 
     nowhere = judge.model_copy(update={"timeout": 0.001})
     with inserted(Tape(file, mode="none")) as tape:
-        played = youden.judge(plan, pool, judge=nowhere, store=tmp_path / "two.db")
+        played = youden.judge(plan, judge=nowhere, store=tmp_path / "two.db")
     assert tape.n_played == N
     import_cassette(file, tmp_path / "three.db")
-    replayed = youden.judge(plan, pool, judge="replay", store=tmp_path / "three.db")
+    replayed = youden.judge(plan, judge="replay", store=tmp_path / "three.db")
     for again in (played, replayed):
         np.testing.assert_array_equal(again.answer, first.answer)
         np.testing.assert_array_equal(again.missing, first.missing)

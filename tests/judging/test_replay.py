@@ -43,7 +43,7 @@ async def judged(store: Store) -> tuple[Verdicts, dict[str, Any]]:
 
 async def replay(store: Store, plan: Plan = PLAN, pool: Pool = POOL, **of: Any) -> Verdicts:
     config = load_judge_config({"backend": "replay"} | ({"of": of} if of else {}))
-    return await judge_plan(plan, pool, config=config, store=store, environment={})
+    return await judge_plan(plan, config=config, store=store, environment={})
 
 
 def same(left: Verdicts, right: Verdicts) -> None:
@@ -100,7 +100,7 @@ async def test_a_changed_text_is_a_miss_and_a_renamed_agent_is_none(store: Store
 
 async def test_whom_to_replay_must_be_clear(store: Store) -> None:
     with pytest.raises(ConfigError, match="needs a store"):
-        await judge_plan(PLAN, POOL, config=load_judge_config("replay"))
+        await judge_plan(PLAN, config=load_judge_config("replay"))
     with pytest.raises(ConfigError, match="nobody"):
         await replay(store)
     for model in ("one", "two"):

@@ -153,9 +153,9 @@ def test_a_list_that_cannot_be_is_refused(url: Any) -> None:
 
 def test_no_password_of_any_server_is_shown() -> None:
     config = judge_config(["http://me:secret-one@a/v1", "http://me:secret-two@b/v1"], api_key_env=None)
-    keyed = next(keys(config.questions(), PLAN, POOL))
+    keyed = next(keys(config.questions(), PLAN))
     assert "secret" not in f"{config!r} {config.public()} {config.describe()}"
-    assert keyed == next(keys(judge_config("http://a/v1").questions(), PLAN, POOL))
+    assert keyed == next(keys(judge_config("http://a/v1").questions(), PLAN))
     assert [one.connection({}).address for one in config.servers] == ["http://a/v1", "http://b/v1"]
     assert len({one.connection({}).authorization for one in config.servers}) == 2
     with pytest.raises(ConfigError) as caught:

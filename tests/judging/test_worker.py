@@ -62,11 +62,11 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
 async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: Reply("Hm.", delay=0.01)) as server:
         options: dict[str, Any] = {"judge": wire_judge(server.url), "store": tmp_path / "v.db", "max_missing": 1.0}
-        tries = await asyncio.gather(*[judge_async(PLAN, POOL, **options) for _ in range(3)], return_exceptions=True)
+        tries = await asyncio.gather(*[judge_async(PLAN, **options) for _ in range(3)], return_exceptions=True)
         assert {type(error) for error in tries} == {TooManyMissingError}
         assert server.n_requests == len(PLAN)
         server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
-        found = await asyncio.gather(*[judge_async(PLAN, POOL, **options, retry_failed=True) for _ in range(3)])
+        found = await asyncio.gather(*[judge_async(PLAN, **options, retry_failed=True) for _ in range(3)])
     assert server.n_requests == 2 * len(PLAN)
     assert all(one.answered.all() for one in found)
 

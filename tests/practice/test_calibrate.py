@@ -29,7 +29,7 @@ from youden.stats.base.proportions import proportion
 @pytest.fixture(scope="module")
 def known() -> KnownTruth:
     pool = read_pool("datasets/field-notes")
-    return draw_known_truth(make_plan(pool, seed=0), pool, calls=150, seed=0)
+    return draw_known_truth(make_plan(pool, seed=0), calls=150, seed=0)
 
 
 def measured(known: KnownTruth, answer: Floats) -> Measures:

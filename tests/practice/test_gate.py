@@ -137,7 +137,7 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     from youden.run.rounds import run_rounds
 
     plan = make_plan(POOL, design="adaptive", calls=1500, seed=0)
-    run = fitted(tmp_path / "run", run_rounds(plan, POOL, partial(answered, dense=world(gap=0.4))))
+    run = fitted(tmp_path / "run", run_rounds(plan, partial(answered, dense=world(gap=0.4))))
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7")
     assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
@@ -200,7 +200,7 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
             continue
         asked += 1
         assert found.needed.usd == pytest.approx(found.needed.calls * 0.01)
-        more = add_calls(plan, POOL, calls=found.needed.calls, focus=(0, 1))
+        more = add_calls(plan, calls=found.needed.calls, focus=(0, 1))
         assert len(more) == len(plan) + found.needed.calls
         then = gated(
             outlook_of(answered(more, dense)), GateLook("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
@@ -424,7 +424,7 @@ def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: P
     dense = world(gap=0.4)
     small = Pool(POOL.agents[:6], POOL.items, POOL.texts[:6])
     plan = add_agents(make_plan(small, calls=1000), POOL)
-    plan = add_calls(plan, POOL, calls=100, focus=(0, 6))
+    plan = add_calls(plan, calls=100, focus=(0, 6))
     run = fitted(tmp_path / "run", answered(plan, dense))
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a6", "a1"], baseline="a0")

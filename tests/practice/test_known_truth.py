@@ -31,7 +31,7 @@ def plan(pool: Pool) -> Plan:
 
 @pytest.fixture(scope="module")
 def known(plan: Plan, pool: Pool) -> KnownTruth:
-    return draw_known_truth(plan, pool, calls=150, seed=3)
+    return draw_known_truth(plan, calls=150, seed=3)
 
 
 def test_150_calls_are_split_as_stated(known: KnownTruth) -> None:
@@ -94,7 +94,7 @@ def test_length_speaks_against_the_truth_where_it_is_said_to(known: KnownTruth) 
 
 
 def test_more_calls_contain_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
-    few, more = (draw_known_truth(plan, pool, calls=calls, seed=3) for calls in (60, 400))
+    few, more = (draw_known_truth(plan, calls=calls, seed=3) for calls in (60, 400))
     for kind in KINDS:
         n = len(few.rows(kind))
         assert [trials(few.plan)[row] for row in few.rows(kind)] == [trials(more.plan)[row] for row in more.rows(kind)][
@@ -112,7 +112,7 @@ def test_the_plan_of_a_calibration_knows_its_length(known: KnownTruth) -> None:
 
 def test_independent_trials_that_a_run_does_not_make_are_added(pool: Pool) -> None:
     plan = make_plan(pool, n_independent=0, seed=1)
-    known = draw_known_truth(plan, pool, calls=150, seed=1)
+    known = draw_known_truth(plan, calls=150, seed=1)
     rows = known.rows("independent")
     assert len(rows) == 30
     assert len(known.rows("even")) == 10
@@ -123,7 +123,7 @@ def test_independent_trials_that_a_run_does_not_make_are_added(pool: Pool) -> No
 @pytest.mark.parametrize("design", ["dense", "nlogn", "adaptive"])
 def test_trials_are_drawn_from_any_design(pool: Pool, design: str) -> None:
     plan = make_plan(pool, design=design, calls=None if design == "dense" else 2000, seed=1)
-    known = draw_known_truth(plan, pool, calls=150, seed=1)
+    known = draw_known_truth(plan, calls=150, seed=1)
     assert len(known.rows("paired")) == 36
     assert known.in_run[known.rows("paired", "uneven")].all()
 
@@ -131,7 +131,7 @@ def test_trials_are_drawn_from_any_design(pool: Pool, design: str) -> None:
 def test_a_pool_with_gaps_is_asked_only_what_it_has() -> None:
     present = np.random.default_rng(0).random((6, 12)) > 0.2
     pool = make_pool(6, 12, present=present)
-    known = draw_known_truth(make_plan(pool, seed=0), pool, calls=150, seed=0)
+    known = draw_known_truth(make_plan(pool, seed=0), calls=150, seed=0)
     plan, texts = known.plan, known.pool.texts
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
     assert all(text for text in (*texts[plan.first, plan.item], *texts[plan.second, other]))
@@ -140,4 +140,4 @@ def test_a_pool_with_gaps_is_asked_only_what_it_has() -> None:
 def test_a_pool_too_small_to_calibrate_is_refused_with_what_it_has() -> None:
     pool = make_pool(3, 3)
     with pytest.raises(PlanError, match=r"5 paired.*10 of each are the least.*\[calibrate-small\]"):
-        draw_known_truth(make_plan(pool, design="dense", holdout=0), pool, calls=150, seed=0)
+        draw_known_truth(make_plan(pool, design="dense", holdout=0), calls=150, seed=0)

@@ -204,7 +204,7 @@ def test_what_cannot_be_judged_again_is_refused_with_what_to_do(youden: Youden, 
         replace(pool_of(), texts=np.where(pool_of().texts == pool_of().texts[0, 0], "new", pool_of().texts)),
         tmp_path / "pool",
     )
-    assert refused("runs/mine", *part).endswith("[subsample-pool]")
+    assert refused("runs/mine", *part).endswith("[plan-other-pool]")
     imported = write_run(tmp_path / "imported")
     for name in ("plan.parquet", "verdicts.parquet"):
         imported.remove(name)

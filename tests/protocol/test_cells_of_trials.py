@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -36,11 +37,10 @@ def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
         n_paired=n_paired,
         n_independent=n_independent,
         n_missing=np.zeros(n, dtype=np.int32),
-        n_agents=n_agents,
-        n_items=n_items,
         independent="twin" if rng.random() < 0.5 else "pooled",
         agent_ids=tuple(f"a{i}" for i in range(n_agents)),
         item_ids=tuple(f"p{j}" for j in range(n_items)),
+        split=Split.whole((n_agents, n_items)),
     )
 
 
@@ -70,7 +70,8 @@ def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items
     fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
     with patch.object(scores_module, "CELLS_IN_CACHE", at_once):
         everything = train_scores(rates, kind=kind)  # type: ignore[arg-type]
-        later = holdout_scores(rates, Split(~held, held, "own", 0.3, 0), kind=kind)  # type: ignore[arg-type]
+        split = Split(~held, held, "own", 0.3, 0)
+        later = holdout_scores(replace(rates, split=split), kind=kind)  # type: ignore[arg-type]
     for scores, kept in ((everything, np.ones_like(held)), (later, held)):
         value, weight = twin(rates, kind, fpr, kept)
         np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)

@@ -65,6 +65,6 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
 
 def test_means_of_trials_take_off_a_rate_that_no_probe_moves(plan: Plan) -> None:
     probes = plan.role == PROBE
-    means = TrialMean().fit(plan, answer_with(plan, probes.astype(float)))
+    means = TrialMean().fit(answer_with(plan, probes.astype(float)))
     assert means.fpr_ == 0
     assert means.n_independent_ == 200 - probes.sum()

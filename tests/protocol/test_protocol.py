@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from youden import holdout_scores, make_plan, tally, train_scores
-from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, ScoreKind, Scores, SplitRule
+from youden.errors import PlanError, StatisticsError
+from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, ScoreKind, Scores, Split, SplitRule
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import Size, default_calls, draw_split
@@ -75,11 +77,11 @@ def test_no_training_score_moves_when_every_held_out_verdict_does(
         secret = touching(plan, own=rule == "own")
         assert secret.any()
         changed = np.where(secret, 1 - answer, answer)
-        before, after = (train_scores(tally(answer_with(plan, a)), plan.split, kind=kind) for a in (answer, changed))
+        before, after = (train_scores(tally(answer_with(plan, a)), kind=kind) for a in (answer, changed))
         assert same(before, after), seed
         assert np.isnan(before.value[plan.split.holdout]).all(), seed
         lost = answer_with(plan, answer, missing=secret)
-        assert same(before, train_scores(tally(lost), plan.split, kind=kind)), seed
+        assert same(before, train_scores(tally(lost), kind=kind)), seed
 
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
@@ -91,7 +93,7 @@ def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKin
     row = np.flatnonzero(~touching(plan, own=rule == "own") & (plan.arm == PAIRED))[0]
     changed = answer.copy()
     changed[row] = 1 - changed[row]
-    before, after = (train_scores(tally(answer_with(plan, a)), plan.split, kind=kind) for a in (answer, changed))
+    before, after = (train_scores(tally(answer_with(plan, a)), kind=kind) for a in (answer, changed))
     assert not same(before, after)
 
 
@@ -104,7 +106,7 @@ def test_under_own_a_held_out_cells_calls_still_enter_its_partners_rows() -> Non
         as_second = held[plan.second, plan.item] & ~held[plan.first, plan.item] & (plan.arm == PAIRED)
         answer = np.full(len(plan), 0.25)
         moved = np.where(as_second, 1.0, answer)
-        before, after = (train_scores(tally(answer_with(plan, a)), plan.split, kind="row") for a in (answer, moved))
+        before, after = (train_scores(tally(answer_with(plan, a)), kind="row") for a in (answer, moved))
         answers[rule] = same(before, after)
     assert answers == {"own": False, "shared": True}
 
@@ -114,8 +116,8 @@ def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRu
     pool = make_pool(5, 6)
     plan = make_plan(pool, design="dense", rule=rule, holdout=0.3, seed=3)
     rates = tally(answer_with(plan, np.random.default_rng(0).random(len(plan))))
-    held = holdout_scores(rates, plan.split)
-    dense = train_scores(rates)
+    held = holdout_scores(rates)
+    dense = train_scores(replace(rates, split=Split.whole((5, 6))))
     assert np.array_equal(np.isnan(held.value), ~plan.split.holdout)
     np.testing.assert_allclose(held.value[plan.split.holdout], dense.value[plan.split.holdout])
 
@@ -376,5 +378,9 @@ def test_a_pool_whose_agents_share_no_item_is_refused(design: str) -> None:
 def test_scores_with_another_plans_split_are_refused() -> None:
     plan = make_plan(make_pool(5, 6), design="dense")
     other = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
-    with pytest.raises(PlanError, match="split is for 4 × 6"):
-        train_scores(tally(answer_with(plan, np.ones(len(plan)))), other)
+    rates = tally(answer_with(plan, np.ones(len(plan))))
+    for wrong in (other, None):
+        with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
+            replace(rates, split=wrong)
+    with pytest.raises(PlanError, match=r"\[plan-shape\]"):
+        replace(plan, split=other)

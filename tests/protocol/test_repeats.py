@@ -93,8 +93,8 @@ def bare_pool() -> Pool:
 def test_without_repeats_pool_plan_keys_and_table_are_those_recorded_before_there_were_repeats(design: str) -> None:
     pool = bare_pool()
     plan = make_plan(pool, design=design, seed=3)
-    asked = [key for _, key in keys(load_judge_config("gpt-4o-mini").questions(), plan, pool)]
-    table = youden.rank(plan, youden.judge(plan, pool, judge="lexical")).set_index("agent").sort_index()
+    asked = [key for _, key in keys(load_judge_config("gpt-4o-mini").questions(), plan)]
+    table = youden.rank(youden.judge(plan, judge="lexical")).set_index("agent").sort_index()
     of_plan, of_keys, ability = RECORDED[design]
     assert pool.digest == POOL
     assert plan.digest == of_plan
@@ -126,7 +126,7 @@ def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> No
     small, large = (make_plan(pool, calls=calls, n_independent=20) for calls in (146, 218))
     paired = [plan.trials.take(plan.arm == 0) for plan in (small, large)]
     assert starts_with(paired[1], paired[0])
-    grown = add_calls(small, pool, calls=72)
+    grown = add_calls(small, calls=72)
     assert starts_with(grown.trials, small.trials)
     behind = grown.trials.take(slice(len(small), None))
     rest = paired[1].take(slice(len(paired[0]), None))
@@ -149,7 +149,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
     assert starts_with(grown.trials, plan.trials.of_first_repeats())
     assert (grown.first != grown.second).all()
     questions = load_judge_config("gpt-4o-mini").questions()
-    before, after = dict(keys(questions, plan, once)), dict(keys(questions, grown, joined))
+    before, after = dict(keys(questions, plan)), dict(keys(questions, grown))
     assert all(after[row] == key for row, key in before.items())
     assert len(set(after.values())) == len(grown), "nothing that was asked is asked again"
     n, n_paired = shown(grown, joined), int((plan.arm == 0).sum())
@@ -197,9 +197,9 @@ def test_the_key_of_an_answer_is_that_of_the_texts_that_were_shown() -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, calls=300)
     questions = load_judge_config("gpt-4o-mini").questions()
-    rows, (one, two) = dict(keys(questions, plan, pool)), plan.text_rows
+    rows, (one, two) = dict(keys(questions, plan)), plan.text_rows
     for row in range(len(plan)):
-        request = questions.request(plan, pool, row)
+        request = questions.request(plan, row)
         other = plan.other_item[row] if plan.arm[row] else plan.item[row]
         text = "".join(message.content for message in request.messages)
         assert str(pool.every[one[row], plan.item[row]]) in text

@@ -36,7 +36,7 @@ def trials_of(plan: Plan) -> Ids:
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -> None:
     plan = make_plan(POOL, **{"holdout": 0.0, "seed": 1, "design": design} | DESIGNS[design])
-    part = subsample(plan, POOL, calls=200, seed=3)
+    part = subsample(plan, calls=200, seed=3)
     assert len(part) == 200
     assert rows(part) <= rows(plan)
     assert len(rows(part)) == 200
@@ -44,14 +44,14 @@ def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -
     assert part.independent == "pooled"
     assert part.pool_digest == POOL.digest
     assert 0 < part.characters < plan.characters
-    again = subsample(plan, POOL, calls=200, seed=3)
+    again = subsample(plan, calls=200, seed=3)
     assert again.digest == part.digest
-    assert subsample(plan, POOL, calls=200, seed=4).digest != part.digest
+    assert subsample(plan, calls=200, seed=4).digest != part.digest
 
 
 def test_whole_slots_of_different_items_are_taken_and_the_rest_is_independent() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
-    part = subsample(plan, POOL, calls=207)
+    part = subsample(plan, calls=207)
     paired = part.arm == PAIRED
     assert (np.bincount(part.slot[paired])[np.unique(part.slot[paired])] == 10).all()
     assert len(np.unique(part.item[paired])) == len(np.unique(part.slot[paired])) == 19
@@ -60,7 +60,7 @@ def test_whole_slots_of_different_items_are_taken_and_the_rest_is_independent() 
 
 def test_all_trials_are_taken_where_all_are_asked_for() -> None:
     plan = make_plan(POOL, design="cyclic", calls=400, seed=1)
-    for part in (subsample(plan, POOL), subsample(plan, POOL, calls=len(plan))):
+    for part in (subsample(plan), subsample(plan, calls=len(plan))):
         assert len(part) == len(plan) - int((plan.role == PROBE).sum())
         assert np.array_equal(part.slot, plan.slot[plan.role != PROBE])
 
@@ -68,7 +68,7 @@ def test_all_trials_are_taken_where_all_are_asked_for() -> None:
 def test_held_out_cells_are_never_asked() -> None:
     for design in ("cyclic", "dense"):
         plan = make_plan(POOL, design=design, holdout=0.2, seed=1)
-        part = subsample(plan, POOL, calls=300)
+        part = subsample(plan, calls=300)
         other = np.where(part.arm == PAIRED, part.item, part.other_item)
         assert not plan.split.holdout[part.first, part.item].any()
         assert not plan.split.holdout[part.second, other].any()
@@ -83,14 +83,14 @@ def test_probes_stay_out() -> None:
     role[first] = PROBE
     marked = replace(plan, trials=replace(plan.trials, role=role))
     probes = rows(replace(plan, trials=plan.trials.take(first)))
-    assert not rows(subsample(marked, POOL)) & probes
+    assert not rows(subsample(marked)) & probes
 
 
 def test_slots_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     cut = np.flatnonzero((plan.slot != 3) | (plan.first != 2))
     plan = replace(plan, trials=plan.trials.take(cut))
-    part = subsample(plan, POOL, calls=200)
+    part = subsample(plan, calls=200)
     assert (part.slot == -1).all()
     assert np.ptp(trials_of(part)) <= 2
 
@@ -99,8 +99,5 @@ def test_slots_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
 def test_more_than_there_is_and_less_than_says_anything_are_refused(calls: int, slug: str) -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     with pytest.raises(PlanError) as caught:
-        subsample(plan, POOL, calls=calls)
+        subsample(plan, calls=calls)
     assert caught.value.slug == slug
-    with pytest.raises(PlanError) as caught:
-        subsample(plan, make_pool(10, 31), calls=200)
-    assert caught.value.slug == "subsample-pool"

@@ -30,7 +30,7 @@ def world() -> World:
 
 def carried(world: World, *, seed: int = 0, percent: float = 30, **options: object) -> Verdicts:
     plan = make_plan(world.pool, design="adaptive", percent=percent, n_independent=16, seed=seed, options=options)
-    return run_rounds(plan, world.pool, partial(replay, world=world))
+    return run_rounds(plan, partial(replay, world=world))
 
 
 @given(st.integers(0, 1000), st.sampled_from([10.0, 30.0, 60.0]))
@@ -170,7 +170,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
             return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "tied"})
 
         plan = make_plan(pool, design="adaptive", percent=20, n_independent=0, seed=seed, options={"top": 3})
-        wrong += "near enough" in run_rounds(plan, pool, ask).plan.notes[-1]
+        wrong += "near enough" in run_rounds(plan, ask).plan.notes[-1]
     assert wrong <= 3
 
 
@@ -198,7 +198,7 @@ def test_agents_that_share_no_item_end_the_run() -> None:
         return answer_with(plan, ((plan.first * 7 + plan.second + plan.item) % 3 == 0).astype(float))
 
     for seed in range(2):
-        result = run_rounds(make_plan(pool, design="adaptive", percent=40, seed=seed), pool, answered)
+        result = run_rounds(make_plan(pool, design="adaptive", percent=40, seed=seed), answered)
         assert "the budget is spent" in result.plan.notes[-1]
 
 
@@ -211,7 +211,7 @@ def test_any_other_plan_is_asked_once(world: World) -> None:
 
     plan = make_plan(world.pool, design="cyclic", percent=20)
     assert plan.rounds is None
-    assert run_rounds(plan, world.pool, ask).plan is plan
+    assert run_rounds(plan, ask).plan is plan
     assert len(asked) == 1
     assert not np.isnan(standing_of(ask(plan)).ability).any()
 
@@ -242,7 +242,7 @@ def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_mad
         asked.append(replay(plan, world=world))
         return asked[-1]
 
-    run_rounds(make_plan(world.pool, design="adaptive", percent=60, options={"within": 0.05}), world.pool, ask)
+    run_rounds(make_plan(world.pool, design="adaptive", percent=60, options={"within": 0.05}), ask)
     assert len(asked) >= 3
     before = None
     for n, part in enumerate(asked):
@@ -262,9 +262,7 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
     for seed in range(4):
         plan = make_plan(pool, design="adaptive", percent=20, n_independent=16, seed=seed, options={"top": 1})
         says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
-        result = run_rounds(
-            plan, pool, lambda plan, says=says: answer_with(plan, says[plan.item, plan.first, plan.second])
-        )
+        result = run_rounds(plan, lambda plan, says=says: answer_with(plan, says[plan.item, plan.first, plan.second]))
         asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
         of_all = {}
         for share in (0.0, 0.5):

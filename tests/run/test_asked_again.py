@@ -34,7 +34,7 @@ def voted(plan: Plan, chance: Floats, n_votes: int, *, seed: int, majority: bool
 
 
 def of_these(result: Verdicts) -> pd.DataFrame:
-    return rank(result.plan, result, target="these-items").set_index("agent").loc[list(result.plan.agent_ids)]
+    return rank(result, target="these-items").set_index("agent").loc[list(result.plan.agent_ids)]
 
 
 def covered(plan: Plan, n_votes: int, *, n_draws: int = 40) -> float:

@@ -57,8 +57,8 @@ def comparisons(plan: Plan) -> list[tuple[int, ...]]:
 def grown(plan: Plan) -> Plan:
     plan = add_agents(plan, MORE_AGENTS, calls=180)
     plan = add_items(plan, MORE_ITEMS, calls=120)
-    plan = add_calls(plan, MORE_ITEMS, calls=100)
-    return add_calls(plan, MORE_ITEMS, calls=40, focus=(2, K + 1))
+    plan = add_calls(plan, calls=100)
+    return add_calls(plan, calls=40, focus=(2, K + 1))
 
 
 @settings(max_examples=15, deadline=None)
@@ -92,7 +92,7 @@ def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() ->
 
 def test_further_calls_are_the_very_slots_a_larger_budget_would_have_drawn() -> None:
     small, large = first_plan(calls=200, n_independent=40), first_plan(calls=200 + 5 * K, n_independent=40)
-    more = add_calls(small, OLD, calls=5 * K)
+    more = add_calls(small, calls=5 * K)
     assert set(comparisons(more)) == set(comparisons(large))
     assert np.array_equal(
         ranked(answers(more)).ability.round(12),
@@ -177,7 +177,7 @@ def test_new_items_and_calls_move_abilities_but_not_the_level_of_the_scale() -> 
 
 def test_focus_narrows_the_interval_of_whom_it_names_and_of_nobody_else() -> None:
     plan = add_agents(first_plan(), MORE_AGENTS)
-    before, after = ranked(answers(plan)), ranked(answers(add_calls(plan, MORE_AGENTS, calls=200, focus=(2, K + 1))))
+    before, after = ranked(answers(plan)), ranked(answers(add_calls(plan, calls=200, focus=(2, K + 1))))
     width = (after.high - after.low) / (before.high - before.low)
     assert width[2] < 0.9
     assert width[K + 1] < 0.9
@@ -189,7 +189,7 @@ def test_focus_narrows_the_interval_of_whom_it_names_and_of_nobody_else() -> Non
 def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
     plan = first_plan()
     second = add_agents(plan, MORE_AGENTS)
-    third = add_calls(second, MORE_AGENTS, calls=100)
+    third = add_calls(second, calls=100)
     for later, earlier in ((second, plan), (third, second)):
         was = after_steps(later, len(extensions_of(later).steps) - 1)
         assert np.array_equal(was.item, earlier.item)
@@ -200,7 +200,7 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
 
 
 def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for() -> None:
-    plan = add_calls(add_agents(first_plan(), MORE_AGENTS), MORE_AGENTS, calls=100, focus=(0, 1))
+    plan = add_calls(add_agents(first_plan(), MORE_AGENTS), calls=100, focus=(0, 1))
     of, paired = plan.trials, plan.arm == PAIRED
     assert set(of.step.tolist()) == {0, 1, 2}
     assert ((plan.role == PLACING) == (of.step > 0)).all()
@@ -216,7 +216,7 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
     false, found = 0, 0
     for seed in range(40):
         plan = first_plan(seed=seed)
-        later = add_calls(plan, OLD, calls=240)
+        later = add_calls(plan, calls=240)
         rng = np.random.default_rng(seed)
         noise = rng.normal(0, 0.2, len(later))
         mean = np.where(later.arm == PAIRED, 0.5 + noise, 0.0)
@@ -235,7 +235,7 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
 
 def test_a_judge_that_became_laxer_is_named() -> None:
     plan = first_plan()
-    later = add_calls(plan, OLD, calls=240)
+    later = add_calls(plan, calls=240)
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
     result = answers(later)
     result = answer_with(later, result.answer + lax)
@@ -248,9 +248,9 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     ("grow", "slug"),
     [
         (lambda: add_agents(first_plan(), MORE_AGENTS, calls=50), "grow-calls"),
-        (lambda: add_calls(first_plan(), OLD, calls=7), "grow-calls"),
-        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), OLD, calls=100), "grow-cells"),
-        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), OLD, calls=100, focus=(1,)), "grow-all"),
+        (lambda: add_calls(first_plan(), calls=7), "grow-calls"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100), "grow-cells"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100, focus=(1,)), "grow-all"),
         (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "grow-adaptive"),
     ],
 )
@@ -260,10 +260,10 @@ def test_what_cannot_be_added_says_why(grow: Callable[[], Plan], slug: str) -> N
 
 
 def test_calls_beyond_everything_stop_at_everything() -> None:
-    plan = add_calls(first_plan(), OLD, calls=100_000)
+    plan = add_calls(first_plan(), calls=100_000)
     assert len(set(comparisons(plan))) == K * (K - 1) * J
     with pytest.raises(PlanError, match=r"\[grow-all\]"):
-        add_calls(plan, OLD, calls=100)
+        add_calls(plan, calls=100)
 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn", "row"])
@@ -273,10 +273,10 @@ def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_
 ) -> None:
     plan = add_agents(make_plan(OLD, design=design, holdout=holdout, seed=2), MORE_AGENTS, calls=300)
     with pytest.raises(PlanError, match=r"\[grow-cells\]"):
-        add_calls(plan, MORE_AGENTS, calls=200)
+        add_calls(plan, calls=200)
     with pytest.raises(PlanError, match=r"\[grow-cells\]"):
         add_items(plan, MORE_ITEMS)
-    later = add_calls(plan, MORE_AGENTS, calls=40, focus=(K, K + 1))
+    later = add_calls(plan, calls=40, focus=(K, K + 1))
     asked = comparisons(later)
     assert len(set(asked)) == len(asked)
     assert not np.isnan(ranked(answers(later)).low).any()
@@ -284,7 +284,7 @@ def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_
 
 def test_the_twins_of_focused_calls_move_nobody_else() -> None:
     plan = first_plan(independent="twin", calls=520)
-    later = add_calls(plan, OLD, calls=80, focus=(2, 3))
+    later = add_calls(plan, calls=80, focus=(2, 3))
     before, after = ranked(answers(plan)), ranked(answers(later))
     others = np.delete(np.arange(K), [2, 3])
     assert (after.ability[others] == before.ability[others]).all()
@@ -292,7 +292,7 @@ def test_the_twins_of_focused_calls_move_nobody_else() -> None:
 
 def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> None:
     plan = make_plan(OLD, design="nlogn", holdout=0.0, seed=1)
-    later = add_calls(plan, OLD, calls=40, focus=(0,))
+    later = add_calls(plan, calls=40, focus=(0,))
     new = np.arange(len(later)) >= len(plan)
     of_agent = ((later.first == 0) | (later.second == 0)) & (later.arm == PAIRED)
     lost = of_agent & ~new
@@ -303,8 +303,8 @@ def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> No
 
 
 def test_what_one_set_of_items_cannot_take_goes_to_the_next() -> None:
-    plan = add_items(add_calls(first_plan(), OLD, calls=100_000), part_of(WHOLE, slice(K)), calls=2 * K)
-    later = add_calls(plan, part_of(WHOLE, slice(K)), calls=10 * K)
+    plan = add_items(add_calls(first_plan(), calls=100_000), part_of(WHOLE, slice(K)), calls=2 * K)
+    later = add_calls(plan, calls=10 * K)
     assert len(later) - len(plan) == 10 * K
 
 
@@ -312,7 +312,7 @@ def searched(within: float | None, *, calls: int = 120, rounds: int = 2) -> tupl
     """A run that three agents joined, and on which the best of all was looked for among the first two and the last."""
     plan, focus = add_agents(first_plan(), MORE_AGENTS, calls=80), (0, 1, K + 2)
     for _ in range(rounds):
-        plan = add_calls(plan, MORE_AGENTS, calls=calls, focus=focus, top=1, within=within)
+        plan = add_calls(plan, calls=calls, focus=focus, top=1, within=within)
     ability = np.linspace(0.3, -0.3, K + 4)
     ability[K + 2] = 0.32
     result = answers(plan, ability=ability)

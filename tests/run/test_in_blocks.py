@@ -74,16 +74,16 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
     return answer_with(plan, answer, missing=rng.random(len(plan)) < missing)
 
 
-def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target, groups: dict[str, str | None]) -> None:
+def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None:
     """Whether the tables of a fitted run are those of its answers, taken all at once."""
     plan, rates = result.plan, tally(without_follow_ups(result))
     for kind in ("symmetric", "row"):
-        scores = train_scores(rates, plan.split, kind=kind)
+        scores = train_scores(rates, kind=kind)
         alike(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
     assert run.has("holdout.csv") == bool(plan.split.n_holdout)
     if plan.split.n_holdout:
-        alike(holdout_scores(rates, plan.split).value.tolist(), run.read_holdout().value.tolist(), at="holdout")
-    table = rank(plan, result, target=target, groups=groups)
+        alike(holdout_scores(rates).value.tolist(), run.read_holdout().value.tolist(), at="holdout")
+    table = rank(result, target=target)
     # who stands first of two with the same ability is left to rounding
     one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
     other["group"] = other["group"].astype(object).where(other["group"].notna(), None)
@@ -92,7 +92,7 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target, groups:
         np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
         [float(row.n_trials) for row in run.read_items()],
     )
-    facts, model = run.read_facts(), ClippedLinear().fit(train_scores(rates, plan.split))
+    facts, model = run.read_facts(), ClippedLinear().fit(train_scores(rates))
     alike([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
     alike([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
     alike(
@@ -130,7 +130,7 @@ def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
             patched.setattr(blocks, "TRIALS_AT_ONCE", 60)
         run = write_answers(Path(place, "r"), pool, result)
         fit_run(run, target=target)
-        same_as_at_once(run, result, target=target, groups={agent.id: agent.group for agent in pool.agents})
+        same_as_at_once(run, result, target=target)
 
 
 def extended(seed: int) -> tuple[Pool, Verdicts]:
@@ -138,8 +138,8 @@ def extended(seed: int) -> tuple[Pool, Verdicts]:
     whole = make_pool(8, 12)
     pools = {(K, J): part_of(whole, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
     plan = add_agents(make_plan(pools[6, 9], percent=60, n_independent=60, seed=seed), pools[8, 9], calls=90)
-    plan = add_items(add_calls(plan, pools[8, 9], calls=40), whole, calls=60)
-    plan = add_calls(plan, whole, calls=40, focus=(1, 7))
+    plan = add_items(add_calls(plan, calls=40), whole, calls=60)
+    plan = add_calls(plan, calls=40, focus=(1, 7))
     return whole, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
 
 
@@ -153,7 +153,7 @@ def searched(seed: int) -> tuple[Pool, Verdicts]:
         level = 0.4 + 0.03 * (plan.first + plan.second)
         return answer_with(plan, (drawn[plan.item, plan.first, plan.second] < level).astype(np.float64))
 
-    return pool, run_rounds(plan, pool, ask)
+    return pool, run_rounds(plan, ask)
 
 
 def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
@@ -187,7 +187,7 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: Callable[[int], tuple[Pool, Verdicts]], target: Target
 ) -> None:
     pool, result = grown(3)
-    expected = rank(result.plan, result, target=target).set_index("agent").sort_index()
+    expected = rank(result, target=target).set_index("agent").sort_index()
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
     monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
     monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 60)
@@ -206,14 +206,12 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
     item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
     more = Trials.paired(item, first, second).marked(FOLLOW_UP, first=0.0, second=0.0)
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
-    longer = answer_with(with_more(result.plan, pool, more), answer, missing=missing)
+    longer = answer_with(with_more(result.plan, more), answer, missing=missing)
     with TemporaryDirectory() as place:
         plain, other = (write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
         fit_run(plain)
         fit_run(other)
-        same_as_at_once(
-            other, longer, target="items-like-these", groups={agent.id: agent.group for agent in pool.agents}
-        )
+        same_as_at_once(other, longer, target="items-like-these")
         rankings = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
         pd.testing.assert_frame_equal(*rankings)
 

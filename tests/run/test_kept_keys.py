@@ -53,9 +53,9 @@ def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, her
     assert youden("judge", "c.yaml").code == 0
     (file,) = kept(here)
     run = RunFolder(here / "runs/c")
-    plan, pool = run.read_plan(), run.run_pool()
+    plan = run.read_plan()
     questions = load_judge_config(run.read_config().judge).questions()
-    assert in_file(file) == [key for _, key, _ in questions.all(plan, pool)]
+    assert in_file(file) == [key for _, key, _ in questions.all(plan)]
     assert in_file(file) == [key.decode() for key in np.asarray(run.read_verdicts(plan).key).tolist()]
     written, asked = file.stat().st_mtime_ns, server.n_requests
     assert youden("judge", "c.yaml").code == 0
@@ -163,4 +163,4 @@ def test_making_begins_at_any_row() -> None:
     pool = make_pool(4, 5)
     plan = youden.make_plan(pool, design="cyclic", calls=60, n_independent=20, holdout=0.0, seed=1)
     questions = load_judge_config(JUDGE | {"base_url": "http://made.invalid"}).questions()
-    assert list(keys(questions, plan, pool, start=7)) == list(keys(questions, plan, pool))[7:]
+    assert list(keys(questions, plan, start=7)) == list(keys(questions, plan))[7:]

@@ -86,7 +86,7 @@ def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: st
     every = nearly_always_right(design="dense")
     truth = float(every.answer[every.plan.arm == PAIRED].mean())
     result = nearly_always_right(**AT_THE_TOP[name])
-    table = youden.rank(result.plan, result)
+    table = youden.rank(result)
     assert table["ability"].between(-1, 1).all()
     assert table["ability"].mean() == pytest.approx(truth, abs=1e-9 if name == "everything" else 0.02)
 
@@ -95,7 +95,7 @@ def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -
     whole = nearly_always_right(design="dense")
     plan, left = whole.plan, whole.plan.first < 3
     across = (plan.arm == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
-    table = youden.rank(plan, answer_with(plan, whole.answer, missing=across)).set_index("agent")["ability"]
+    table = youden.rank(answer_with(plan, whole.answer, missing=across)).set_index("agent")["ability"]
     for agents, rows in (([0, 1, 2], left), ([3, 4, 5], ~left)):
         asked = rows & (plan.arm == PAIRED) & ~across
         assert table[[plan.agent_ids[i] for i in agents]].mean() == pytest.approx(whole.answer[asked].mean(), abs=0.02)
@@ -106,13 +106,13 @@ def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -
 def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
     result = RESULTS[name]()
     whole = analysed(result)
-    table = youden.rank(result.plan, result)
+    table = youden.rank(result)
     assert table.attrs["warnings"] == list(whole.facts.warnings)
     pd.testing.assert_frame_equal(table, whole.ranking, rtol=0, atol=1e-12)
 
 
 def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
-    table = youden.rank(of_two_groups().plan, of_two_groups())
+    table = youden.rank(of_two_groups())
     assert any("2 components" in line.says for line in table.attrs["warnings"])
     assert (table.rank_high >= 5).all()
 
@@ -134,10 +134,10 @@ def test_a_plan_with_slots_is_ranked_in_its_own_way_and_no_curl_is_measured(name
         if event == "call":
             entered.add(frame.f_code.co_filename)
 
-    youden.rank(result.plan, result)
+    youden.rank(result)
     sys.setprofile(enter)
     try:
-        youden.rank(result.plan, result)
+        youden.rank(result)
     finally:
         sys.setprofile(None)
     rooms = {path.relative_to(SOURCE).as_posix() for path in map(Path, entered) if path.is_relative_to(SOURCE)}
@@ -155,7 +155,7 @@ def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
     world = gappy_world() if gaps else make_world(tally(verdicts(make_pool(8, 20))), difference_only=False)
     plan = make_plan(world.pool, design=design, percent=50, holdout=0.0, seed=4)
     result = replay(plan, world)
-    table = youden.rank(plan, result).set_index("agent").loc[list(plan.agent_ids)]
+    table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]
     found = estimate(result, target="symmetric")
     for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
         np.testing.assert_array_equal(table[column], tried)
@@ -169,7 +169,7 @@ def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it()
     answer = np.where(paired, rng.random(len(plan)) < 0.5 + easy[plan.item], 0.0).astype(float)
     lost = paired & ((plan.first == 0) | (plan.second == 0)) & np.isin(plan.item, np.argsort(easy)[:12])
     of = [answer_with(plan, answer, missing=missing) for missing in (np.zeros_like(lost), lost)]
-    whole, part = (youden.rank(plan, result).set_index("agent").ability for result in of)
+    whole, part = (youden.rank(result).set_index("agent").ability for result in of)
     assert abs((part - whole)["a0"]) < 0.04
 
 

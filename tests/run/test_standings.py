@@ -147,12 +147,12 @@ class TestSuspectedPairs:
         return answered(plan, (0, 1))
 
     def test_are_asked_more_behind_the_plan_and_then_linked_and_move_no_plain_ability(self) -> None:
-        pool, plan = planned("cyclic", percent=4.0)
+        _pool, plan = planned("cyclic", percent=4.0)
         first = self.asked(plan)
-        result = follow_up(first, pool, self.asked, share=0.5)
+        result = follow_up(first, self.asked, share=0.5)
         assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
         assert starts_with(result.plan.trials, plan.trials)
-        assert follow_up(result, pool, self.asked, share=0.5).plan.digest == result.plan.digest
+        assert follow_up(result, self.asked, share=0.5).plan.digest == result.plan.digest
         before, after = analysed(first), analysed(result)
         assert before.facts.standings["robust"].groups == ()
         assert after.facts.standings["robust"].groups == (("a0", "a1"),)

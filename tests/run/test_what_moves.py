@@ -55,7 +55,7 @@ def parts_of(result: Verdicts) -> VarianceParts:
         plan.second[used],
         plan.item[used],
         result.answer[used],
-        ability=TrialMean().fit(plan, result).ability_,
+        ability=TrialMean().fit(result).ability_,
         n_items=plan.n_items,
         **repeats,
     )
@@ -82,7 +82,7 @@ def test_the_parts_of_an_ability_come_to_its_error() -> None:
     gaps, said = [], []
     for seed in range(25):
         result = answers(plan, seed=seed, items=0.02, luck=0.02, rest=0.05)
-        found, fitted = parts_of(result), TrialMean().fit(plan, result)
+        found, fitted = parts_of(result), TrialMean().fit(result)
         assert found.luck is not None
         own = found.items.value * (found.of_items + found.of_meeting)
         said.append(own + found.luck.value * (found.of_luck + found.of_meeting) + found.rest.value * found.of_rest)
@@ -132,7 +132,7 @@ def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_diff
     apart = spread_of([judged(0.05) for _ in range(4)])
     assert alike.variance == pytest.approx(0.0, abs=1e-9)
     assert alike.votes == pytest.approx(1.0)
-    assert np.allclose(alike.covariance.error, TrialMean().fit(plan, base).error_, rtol=0.02)
+    assert np.allclose(alike.covariance.error, TrialMean().fit(base).error_, rtol=0.02)
     assert apart.variance**0.5 == pytest.approx(0.05, rel=0.5)
     assert apart.low < 0.05**2 < apart.high
     assert apart.votes > 1
@@ -140,7 +140,7 @@ def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_diff
 
 
 def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
-    found = TrialMean().fit(make_plan(pool_of(1), calls=500), answers(make_plan(pool_of(1), calls=500), seed=0))
+    found = TrialMean().fit(answers(make_plan(pool_of(1), calls=500), seed=0))
     with pytest.raises(StatisticsError, match=r"\[judges-few\]"):
         judge_spread(found.ability_[None], found.covariance_, np.zeros(8), 0.0)
 

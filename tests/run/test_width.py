@@ -35,7 +35,7 @@ def world() -> World:
 
 def carried(world: World, *, seed: int = 0, calls: int | None = None, **options: object) -> Verdicts:
     plan = make_plan(world.pool, design="width", calls=calls, n_independent=16, seed=seed, options=options)
-    return run_rounds(plan, world.pool, partial(replay, world=world))
+    return run_rounds(plan, partial(replay, world=world))
 
 
 def half_widths(result: Verdicts) -> np.ndarray:
@@ -120,11 +120,11 @@ def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunCo
 
 
 def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: RunConfig) -> None:
-    ours = draw_run_plan(config.model_copy(update={"width": None, "top": 2}))[1]
-    old = draw_run_plan(config.model_copy(update={"width": None, "design": "adaptive", "options": {"top": 2}}))[1]
+    ours = draw_run_plan(config.model_copy(update={"width": None, "top": 2}))
+    old = draw_run_plan(config.model_copy(update={"width": None, "design": "adaptive", "options": {"top": 2}}))
     assert ours.digest == old.digest
     assert (ours.design, ours.options["top"]) == ("adaptive", 2)
-    near = draw_run_plan(config.model_copy(update={"width": None, "within": 0.05}))[1]
+    near = draw_run_plan(config.model_copy(update={"width": None, "within": 0.05}))
     assert (near.design, near.options["within"]) == ("adaptive", 0.05)
 
 

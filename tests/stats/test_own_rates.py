@@ -90,7 +90,7 @@ def test_the_agent_with_most_false_positives_is_ranked_by_its_own_and_a_small_pl
         plan = make_plan(pool, percent=percent)
         apart = plan.arm == INDEPENDENT
         yes = ((plan.first == 2) | (plan.second == 2)) & (np.arange(len(plan)) % 2 == 0)
-        means = TrialMean().fit(plan, answer_with(plan, np.where(apart, yes, 0.6).astype(float)))
+        means = TrialMean().fit(answer_with(plan, np.where(apart, yes, 0.6).astype(float)))
         others = np.delete(means.ability_, 2)
         assert (means.ability_[2] < others.min() - 0.2) == own
         assert np.ptp(others) < 0.1 if own else np.ptp(means.ability_) == pytest.approx(0)

@@ -16,7 +16,7 @@ from scipy.stats import t as student
 from pools import answer_with, make_pool
 from youden import TrialMean, make_plan
 from youden.engines import trial_blocks
-from youden.errors import StatisticsError
+from youden.errors import PlanError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Trials
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.run.ranking import abilities_of
@@ -185,7 +185,7 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
     answer = np.concatenate([np.random.default_rng(1).random(20), [1.0, 0.0, 1.0]])
     lost = np.zeros(23, dtype=bool)
     lost[[3, 22]] = True
-    model = TrialMean().fit(plan, answer_with(plan, answer, missing=lost))
+    model = TrialMean().fit(answer_with(plan, answer, missing=lost))
     used = ~lost[:20]
     kept = Drawn(*(column[used] for column in drawn))
     core = means_of(kept, answer[:20][used], K=4, J=5, target="items-like-these")
@@ -200,31 +200,20 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
 
 def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
-    model = TrialMean(level=0.8).fit(plan, answer_with(plan, np.ones(20)))
+    model = TrialMean(level=0.8).fit(answer_with(plan, np.ones(20)))
     assert (model.fpr_, model.n_independent_) == (0, 0)
     assert model.method_.endswith("; FPR taken as 0: no independent trial answered")
     np.testing.assert_array_equal(model.ability_, 1)
     slotless = replace(plan, trials=replace(plan.trials, slot=np.full(20, -1, dtype=np.int32)))
-    method = TrialMean().fit(slotless, answer_with(slotless, np.ones(20))).method_
+    method = TrialMean().fit(answer_with(slotless, np.ones(20))).method_
     assert method == "none: there are trials without a slot; FPR taken as 0: no independent trial answered"
-
-
-def test_it_learns_by_the_plan_it_is_given_not_by_that_of_the_answers() -> None:
-    """A holdout drawn later over the same trials."""
-    rng = np.random.default_rng(9)
-    plan = plan_of(cyclic(6, 40, 60, rng), np.ones((6, 40), dtype=bool), independent=[])
-    result, held = answer_with(plan, rng.random(len(plan))), rng.random((6, 40)) < 0.3
-    later = replace(plan, split=replace(plan.split, train=~held, holdout=held))
-    found, expected = TrialMean().fit(later, result), TrialMean().fit(later, replace(result, plan=later))
-    np.testing.assert_array_equal(found.n_trials_, expected.n_trials_)
-    np.testing.assert_array_equal(found.ability_, expected.ability_)
 
 
 def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_blocks, "CELLS_AT_ONCE", 60)
     plan = plan_of(cyclic(6, 40, 150, np.random.default_rng(7)), np.ones((6, 40), dtype=bool), independent=[])
     result = answer_with(plan, np.random.default_rng(8).random(len(plan)))
-    ranked, model = abilities_of(result), TrialMean().fit(plan, result)
+    ranked, model = abilities_of(result), TrialMean().fit(result)
     np.testing.assert_array_equal(model.ability_, ranked.ability)
     np.testing.assert_array_equal(model.covariance_.covariance, ranked.covariance.covariance)
 
@@ -238,8 +227,8 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
     touched = ~train[plan.first, plan.item] | ~train[plan.second, second_item]
     assert 0 < touched.sum() < len(plan)
     answer = rng.random(len(plan))
-    before = TrialMean().fit(plan, answer_with(plan, answer))
-    after = TrialMean().fit(plan, answer_with(plan, np.where(touched, 1 - answer, answer)))
+    before = TrialMean().fit(answer_with(plan, answer))
+    after = TrialMean().fit(answer_with(plan, np.where(touched, 1 - answer, answer)))
     np.testing.assert_array_equal(before.ability_, after.ability_)
     np.testing.assert_array_equal(before.low_, after.low_)
     assert before.fpr_ == after.fpr_
@@ -248,9 +237,9 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
 def test_a_plan_without_answers_and_verdicts_of_another_plan_are_refused() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
     with pytest.raises(StatisticsError, match=r"of 20 .* none was answered.*\[trial-none\]"):
-        TrialMean().fit(plan, answer_with(plan, np.ones(20), missing=np.ones(20, dtype=bool)))
-    with pytest.raises(StatisticsError, match=r"\[trial-columns\]"):
-        TrialMean().fit(plan, answer_with(plan, np.ones(3), missing=np.zeros(3, dtype=bool)))
+        TrialMean().fit(answer_with(plan, np.ones(20), missing=np.ones(20, dtype=bool)))
+    with pytest.raises(PlanError, match=r"3 values in answer for 20 trials.*\[verdicts-length\]"):
+        answer_with(plan, np.ones(3), missing=np.zeros(3, dtype=bool))
 
 
 def test_one_percent_of_pubmeds_calls_ranks_like_all_of_them(peer_prediction: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
     rho, inside, lost = [], [], []
     for seed in range(3):
         plan = make_plan(world.pool, design="cyclic", percent=20, holdout=0, seed=seed)
-        means = TrialMean().fit(plan, replay(plan, world))
+        means = TrialMean().fit(replay(plan, world))
         rho.append(spearman(means.ability_, dense).value)
         lost.append(dense.max() - dense[means.ability_.argmax()])
         shift = means.ability_.mean() - dense.mean()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,9 @@ def world() -> World:
 def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(world: World, rule: SplitRule) -> None:
     study = study_sparsity(world, regimes=[], n_seeds=1, rule=rule)
     split = draw_split(world.pool.present, fraction=0.2, rule=rule, seed=0)
-    fit = ClippedLinear().fit(train_scores(world.rates, split, kind="row").value)
-    held = holdout_scores(world.rates, split, kind="row").value
+    rates = replace(world.rates, split=split)
+    fit = ClippedLinear().fit(train_scores(rates, kind="row").value)
+    held = holdout_scores(rates, kind="row").value
     assert study.dense.rmse is not None
     assert study.dense.rmse.mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
     assert study.dense.of_train is not None

@@ -31,7 +31,7 @@ def test_answers_and_failures_are_counted_as_they_come(tmp_path: Path) -> None:
     live = LiveRun(run.folder)
     assert live.look().why_no_ranking == "No answer has come yet."
     assert not (tmp_path / "run" / "verdicts.db").exists()
-    keys = [key for _, key, _ in run.judge.questions().all(run.plan, run.pool)]
+    keys = [key for _, key, _ in run.judge.questions().all(run.plan)]
     with open_store(run.config.store_place) as store:
         for n, key in enumerate(keys[:60]):
             text = "YES" if n % 2 else "NO"

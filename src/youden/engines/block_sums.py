@@ -89,7 +89,8 @@ def _n_pairs_of_cells(rates: Rates) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Tallied:
-    """row, symmetric: training scores; holdout: scores of held-out cells, None where none is; apart: the independent arm.
+    """row, symmetric: training scores; holdout: scores of held-out cells, None where none is; split: of the whole run; apart:
+    the independent arm.
 
     item_trials: int64[J], answered paired trials. n, total: float[K], answered paired trials of an agent and the sum of their
     answers; squares: float[K], Σ_j n_ij². pairs: of every two agents.
@@ -98,6 +99,7 @@ class Tallied:
     row: Scores
     symmetric: Scores
     holdout: Scores | None
+    split: Split
     apart: ApartSums
     item_trials: Positions
     n: Floats
@@ -106,11 +108,11 @@ class Tallied:
     pairs: PairSums
 
 
-def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, split: Split | None) -> Tallied:
-    """Sum the blocks of a run. of: its plan, or the rates that it was imported as; split: None for an import."""
+def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums) -> Tallied:
+    """Sum the blocks of a run. of: its plan, or the rates that it was imported as."""
     K, J = of.n_agents, of.n_items
     row, symmetric, held = _Scores(of, "row"), _Scores(of, "symmetric"), None
-    if split is not None and split.n_holdout:
+    if of.split.n_holdout:
         held = _Scores(of, "symmetric")
     item_trials = np.zeros(J, dtype=np.int64)
     n, total, squares = np.zeros((3, K))
@@ -118,10 +120,10 @@ def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, spli
     for block in found:
         rates = block.rates
         for part in (row, symmetric):
-            part.put(block, train_scores(block.clean, block.split, kind=part.kind))
+            part.put(block, train_scores(block.clean, kind=part.kind))
         times = cells_of(rates, rates.n_paired)
-        if held is not None and block.split is not None:
-            held.put(block, holdout_scores(rates, block.split))
+        if held is not None:
+            held.put(block, holdout_scores(rates))
         item_trials[block.items] = times.sum(axis=0) / 2
         n += times.sum(axis=1)
         answered = rates.n_paired > 0
@@ -136,6 +138,7 @@ def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, spli
         row=row.scores("train", less=less),
         symmetric=symmetric.scores("train", less=less),
         holdout=None if held is None else held.scores("holdout", less=(apart.rate or 0.0) if pooled else 0.0),
+        split=of.split,
         apart=apart,
         item_trials=item_trials,
         n=n,
@@ -149,7 +152,7 @@ def symmetric_scores(trials: TrialsByItem) -> Scores:
     """Training scores alone."""
     made = _Scores(trials.plan, "symmetric")
     for block in trials.blocks():
-        made.put(block, train_scores(block.clean, block.split, kind=made.kind))
+        made.put(block, train_scores(block.clean, kind=made.kind))
     return made.scores("train", less=trials.apart.clean_rate if trials.plan.independent == "pooled" else 0.0)
 
 

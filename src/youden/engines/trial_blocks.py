@@ -57,13 +57,12 @@ _OF_APART = ("first", "item", "second", "other_item", "answer")
 
 
 class RateBlock(NamedTuple):
-    """Rates on the items from `start` on, which are numbered from 0. clean: the same rows by the trials that may be learned from
-    alone; split: the run's, of these items, None where nothing was held out on purpose."""
+    """Rates on the items from `start` on, which are numbered from 0, with the run's split on them. clean: the same rows by the
+    trials that may be learned from alone."""
 
     start: int
     rates: Rates
     clean: Rates
-    split: Split | None
 
     @property
     def items(self) -> slice:
@@ -72,7 +71,7 @@ class RateBlock(NamedTuple):
     @property
     def answers(self) -> PairBlock:
         """As `paired_answers`."""
-        return paired_answers(self.rates, self.split)
+        return paired_answers(self.rates)
 
 
 class ItemBlock(NamedTuple):
@@ -243,8 +242,11 @@ class TrialsByItem:
                 split, apart["first"], apart["item"] + start, apart["second"], apart["other_item"]
             )
             clean = self._rates(paired, {name: column[kept] for name, column in apart.items()}, items, repeated=True)
-        here = replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
-        return RateBlock(start, rates, clean, here)
+        return RateBlock(start, rates, clean)
+
+    def _split(self, items: slice) -> Split:
+        split = self.plan.split
+        return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _rates(self, paired: Columns, apart: Columns | None, items: slice, *, repeated: bool) -> Rates:
         """repeated: whether a pair may have several paired trials on an item."""
@@ -256,7 +258,7 @@ class TrialsByItem:
                 none = np.zeros_like(apart["item"])
                 trials.append(Trials.independent(apart["item"], apart["first"], apart["second"], none))
                 answer = np.append(answer, apart["answer"])
-            plan = replace(self.plan, trials=Trials.concat(trials), n_items=len(ids), item_ids=ids)
+            plan = replace(self.plan, trials=Trials.concat(trials), item_ids=ids, split=self._split(items), source=None)
             missing = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
             return replace(tally(Verdicts(plan, answer, answer, missing, {})), detail=None)
         n = (~np.isnan(answer)).astype(np.int32)
@@ -269,11 +271,10 @@ class TrialsByItem:
             n_paired=n,
             n_independent=np.zeros(len(n), dtype=np.int32),
             n_missing=1 - n,
-            n_agents=self.plan.n_agents,
-            n_items=len(ids),
             independent=self.plan.independent,
             agent_ids=self.plan.agent_ids,
             item_ids=ids,
+            split=self._split(items),
         )
 
     def _count_apart(self, some: Mapping[str, NDArray[Any]]) -> None:
@@ -391,11 +392,10 @@ def trials_by_item(rows: Rows, plan: Plan, beside: Path, *, votes: bool = False)
         ) from error
 
 
-def paired_answers(rates: Rates, split: Split | None = None) -> PairBlock:
+def paired_answers(rates: Rates) -> PairBlock:
     """Answers of pairs less their own FPR, where they have one; rows that touch a held-out cell are left out."""
-    used = rates.n_paired > 0
-    if split is not None:
-        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
+    train = rates.split.train
+    used = (rates.n_paired > 0) & train[rates.first, rates.item] & train[rates.second, rates.item]
     own = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
     value, weight = rates.tpr[used] - own, rates.n_paired[used].astype(np.float64)
     return PairBlock(rates.first[used], rates.second[used], rates.item[used], value, weight, own, rates.n_items)

@@ -16,7 +16,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from youden.errors import BudgetError, ConfigError, InputError, ReplayMissError, TooManyMissingError
+from youden.errors import BudgetError, ConfigError, JudgeError, ReplayMissError, TooManyMissingError
 from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
 from youden.judging.asking.loop import Loop, ask_all
@@ -35,7 +35,7 @@ from youden.judging.outside.tape import with_cassette
 from youden.judging.question.questions import Keyed, Questions, trial_name
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
-from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdicts
+from youden.nouns import Completion, Finding, Judge, Plan, Request, Verdicts
 from youden.registry import Registry
 from youden.text.printable import is_file
 
@@ -59,7 +59,6 @@ class _Run:
     """What all judges of one run share."""
 
     plan: Plan
-    pool: Pool
     store: Store | None
     asking: Asking
     budget: Budget
@@ -79,7 +78,7 @@ class JudgedTrials:
         self.costs = Costs(len(run.plan))
         self._asking = run.asking
         self._log = run.log
-        self._plan, self._pool = run.plan, run.pool
+        self._plan = run.plan
         self._questions = questions
         self._first = int(first * len(run.plan))
         self._key = np.zeros(len(run.plan), dtype="S64")
@@ -95,7 +94,7 @@ class JudgedTrials:
         return len(self._plan)
 
     def keys(self) -> Iterator[Keyed]:
-        of = self._questions, self._plan, self._pool
+        of = self._questions, self._plan
         keys = self._asking.keys
         for row, key in chain(keys(*of, start=self._first), islice(keys(*of), self._first)):
             self._key[row] = key
@@ -104,10 +103,10 @@ class JudgedTrials:
     def answers(self, store: Store) -> PlanAnswers:
         """What `store` holds of them once they were asked."""
         seen = ((row, self._key.item(row).decode()) for row in range(len(self)))
-        return read_answers(self._questions, self._plan, self._pool, store, seen, fresh=self.costs.fresh)
+        return read_answers(self._questions, self._plan, store, seen, fresh=self.costs.fresh)
 
     def request(self, row: int, key: str) -> Request:
-        return self._questions.request_under(key, self._plan, self._pool, row)
+        return self._questions.request_under(key, self._plan, row)
 
     def fits(self, request: Request) -> bool:
         return self._questions.fits(request)
@@ -162,7 +161,6 @@ def _judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
 
 async def judge_plan(
     plan: Plan,
-    pool: Pool,
     *,
     config: JudgeConfig,
     asking: Asking | None = None,
@@ -183,20 +181,14 @@ async def judge_plan(
     TooManyMissingError, with all answers stored, so that the same call goes on from there; ReplayMissError.
     """
     asking = asking or Asking()
-    if plan.pool_digest != pool.digest:
-        raise InputError(
-            f"The plan was made for another pool (digest {plan.pool_digest[:12]}, this one has {pool.digest[:12]}). "
-            "Make the plan again from this pool.",
-            slug="plan-other-pool",
-        )
     if asking.batching is not None:
         config = config.at_batch_prices()
     with ProgressLog(asking.progress, asking.log) as log:
         environment = os.environ if environment is None else environment
-        run = _Run(plan, pool, store, asking, budget or Budget(asking.max_cost), log, environment)
+        run = _Run(plan, store, asking, budget or Budget(asking.max_cost), log, environment)
         if config.backend == JURY:
             ballots = [await _verdicts(run, one, judge) for one in config.judges]
-            return Jury(ballots, vote=config.vote, name=config.name).answer_many(pool, plan)
+            return Jury(ballots, vote=config.vote, name=config.name).answer_many(plan)
         return await _verdicts(run, config, judge)
 
 
@@ -208,7 +200,13 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
         if judge is not None:
             return await _asked(run, config, Backend(lambda: judge))
         if not config.makes_calls:
-            result = plan_judge(config.backend, config.parameters).answer_many(run.pool, run.plan)
+            result = plan_judge(config.backend, config.parameters).answer_many(run.plan)
+            if result.plan is not run.plan:
+                raise JudgeError(
+                    f"The judge '{config.name}' returned verdicts on another plan than it was given. "
+                    "Return Verdicts whose plan is the argument of answer_many.",
+                    slug="judge-plan",
+                )
             run.log.advance(len(run.plan))
             return result
         backend = connect(config, run.environment)
@@ -239,8 +237,8 @@ def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
                 slug="replay-miss",
             )
 
-    keys = run.asking.keys(questions, run.plan, run.pool)
-    found = read_answers(questions, run.plan, run.pool, store, keys, advance=run.log.advance, missed=missed)
+    keys = run.asking.keys(questions, run.plan)
+    found = read_answers(questions, run.plan, store, keys, advance=run.log.advance, missed=missed)
     if replays:
         return found.verdicts(judge.describe(), warnings=_about_cuts(questions, run))
     if n_missed := len(run.plan) - found.n_done:
@@ -327,7 +325,7 @@ def _finished(
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
-    n = int(questions.cut(run.plan, run.pool).sum())
+    n = int(questions.cut(run.plan).sum())
     if not n:
         return ()
     said = (

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from youden.errors import YoudenError
-from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.question.questions import Keyed, Keys, keys
+from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
+from youden.judging.question.questions import CHARACTERS_A_TOKEN, Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.plan_answers import CHUNK
 from youden.nouns import Completion, Cost, Plan, Pool
@@ -82,9 +82,28 @@ SAMPLE = 200
 _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
 
+def cost_of(plan: Plan, judge: JudgeLike) -> Cost:
+    """Estimate the cost of a whole plan; `Plan.cost`. A function as a judge costs 0."""
+    config = resolve_judge(judge)
+    if not isinstance(config, JudgeConfig):
+        return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
+    return estimate(plan, config)
+
+
+def cost_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
+    """Estimate the cost of a whole plan with four characters a token, which needs no pool."""
+    if not config.makes_calls:
+        return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
+    tokens_in = -(-(plan.characters + config.overhead_characters * len(plan)) // CHARACTERS_A_TOKEN)
+    tokens_out = config.answer_tokens * len(plan)
+    usd = None
+    if config.price_in is not None and config.price_out is not None:
+        usd = (tokens_in * config.price_in + tokens_out * config.price_out) / 1e6
+    return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+
 def estimate(
     plan: Plan,
-    pool: Pool,
     config: JudgeConfig,
     *,
     environment: Mapping[str, str] | None = None,
@@ -93,19 +112,19 @@ def estimate(
 ) -> Cost:
     """Cells, calls, tokens, USD and minutes of asking `config` the whole plan; for a jury, all its judges, one after another.
 
-    Tokens by tiktoken's encoding of the model where that is on disk, else characters / 4. environment: says where tiktoken
-    keeps its files; None for the process's. store: where answers are kept, whether or not there are any yet. keys: where the
-    keys of the plan come from.
+    Tokens by tiktoken's encoding of the model if that is on disk and the plan holds its pool, else characters / 4.
+    environment: says where tiktoken keeps its files; None for the process's. store: where answers are kept, whether or not
+    there are any yet. keys: where the keys of the plan come from.
     """
     if config.judges:
-        ballots = [estimate(plan, pool, one, environment=environment, store=store, keys=keys) for one in config.judges]
+        ballots = [estimate(plan, one, environment=environment, store=store, keys=keys) for one in config.judges]
         return _together(ballots)
-    cost = plan.cost(config)
+    cost = cost_by_characters(plan, config)
     if not config.makes_calls:
         return cost
     tokenizer = "characters / 4"
     encoding = _encoding_on_disk(config.model or "", os.environ if environment is None else environment)
-    if encoding is not None and (rate := _tokens_a_character(encoding, pool)):
+    if encoding is not None and plan.source is not None and (rate := _tokens_a_character(encoding, plan.pool)):
         tokens_in = math.ceil((plan.characters + config.overhead_characters * len(plan)) * rate)
         usd = cost.usd
         if config.price_in is not None and config.price_out is not None:
@@ -115,8 +134,8 @@ def estimate(
     if store is not None:
         with suppress(YoudenError), open_store(store, read_only=True) as answers:
             questions = config.questions()
-            of_trial = questions.characters(plan, pool)
-            cost = _net_of(cost, config, answers, keys(questions, plan, pool), of_trial)
+            of_trial = questions.characters(plan)
+            cost = _net_of(cost, config, answers, keys(questions, plan), of_trial)
     return replace(
         cost,
         tokenizer=tokenizer,

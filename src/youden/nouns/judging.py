@@ -9,9 +9,10 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from youden.errors import PlanError
 from youden.nouns.finding import Finding
 from youden.nouns.planning import Plan
-from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, Pool, ReadOnly
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, ReadOnly
 
 AnswerKind = Literal["yes or no", "graded", "lexical"]
 """Of what kind a judge's answers are: 0 or 1, anything between, or a similarity of words."""
@@ -75,7 +76,7 @@ class PlanJudge(Protocol):
     @property
     def name(self) -> str: ...
 
-    def answer_many(self, pool: Pool, plan: Plan) -> Verdicts: ...
+    def answer_many(self, plan: Plan) -> Verdicts: ...
 
 
 class Progress(Protocol):
@@ -92,6 +93,10 @@ class Progress(Protocol):
         ...
 
     def stop(self) -> None: ...
+
+
+PER_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd", "seconds", "served")
+"""Columns of `Verdicts` with one value per trial."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +130,20 @@ class Verdicts(ReadOnly):
     warnings: tuple[Finding, ...] = ()
     usd_tried: float = 0.0
     votes: Floats | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.plan)
+        per_trial = {name: getattr(self, name) for name in PER_TRIAL}
+        if self.votes is not None:
+            per_trial["votes"] = self.votes.T
+        for name, column in per_trial.items():
+            if column is not None and len(column) != n:
+                raise PlanError(
+                    f"Verdicts do not fit their plan: got {len(column)} values in {name} for {n} trials. "
+                    "Pass one value per trial of the plan, in its order.",
+                    slug="verdicts-length",
+                )
+        super().__post_init__()
 
     def __repr__(self) -> str:
         said = self.answer[~np.isnan(self.answer)]

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Codes, Ids, Json, ReadOnly
+from youden.errors import PlanError
+from youden.nouns.pool import Bools, Codes, Ids, Json, Pool, ReadOnly
 from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
 from youden.run_keys import SplitRule
+
+if TYPE_CHECKING:
+    from youden.judging.config.judge_files import JudgeLike
 
 ExtensionKind = Literal["agents", "items", "repeats", "calls"]
 
@@ -126,6 +130,11 @@ class Split(ReadOnly):
     fraction: float
     seed: int
 
+    @classmethod
+    def whole(cls, shape: tuple[int, int]) -> Split:
+        """Split of (n_agents, n_items) cells that holds nothing out."""
+        return cls(np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_), rule="shared", fraction=0.0, seed=0)
+
     @property
     def n_holdout(self) -> int:
         return int(self.holdout.sum())
@@ -160,23 +169,6 @@ class Slotted(Protocol):
     def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Every slot there is, in the order in which `draw` takes them, not numbered yet."""
         ...
-
-
-class Priced(Protocol):
-    """What a cost estimate needs to know of a judge. Prices are USD per million tokens; None is unknown, 0 is known."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def makes_calls(self) -> bool: ...
-    @property
-    def overhead_characters(self) -> int: ...
-    @property
-    def answer_tokens(self) -> int: ...
-    @property
-    def price_in(self) -> float | None: ...
-    @property
-    def price_out(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -223,11 +215,12 @@ class Plan:
     n_independent: how many calls a pooled arm was to have, None for twins.
     rounds: of an adaptive plan. extensions: the extensions, None where there are none.
     characters: length of all judged texts together.
+    source: the pool that the plan was made from, or a function that reads it; None for a plan without texts. Use `pool`.
+
+    Raises: PlanError [plan-shape] if the split has another shape than agents × items, [plan-other-pool] as `pool`.
     """
 
     trials: Trials
-    n_agents: int
-    n_items: int
     split: Split
     design: str
     options: Mapping[str, Json]
@@ -242,12 +235,68 @@ class Plan:
     asked: Asked = Asked()
     characters: int = 0
     notes: tuple[str, ...] = field(default=())
+    source: Pool | Callable[[], Pool] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        shape = (self.n_agents, self.n_items)
+        for cells in (self.split.train, self.split.holdout):
+            if cells.shape != shape:
+                raise PlanError(
+                    f"The split does not fit the plan: got {cells.shape} cells for {shape[0]} agents × {shape[1]} items. "
+                    "Pass the split of the same pool.",
+                    slug="plan-shape",
+                )
+        if isinstance(self.source, Pool):
+            self._check(self.source)
 
     def __repr__(self) -> str:
         return f"Plan({self.design}: {len(self):,} calls, {self.n_agents:,} agents × {self.n_items:,} items, seed {self.seed})"
 
     def __len__(self) -> int:
         return len(self.trials)
+
+    @property
+    def n_agents(self) -> int:
+        return len(self.agent_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    @cached_property
+    def pool(self) -> Pool:
+        """Pool that the plan was made from; the plan of a run's folder reads it when it is first used.
+
+        Raises: PlanError [plan-no-pool] if the plan holds no pool, [plan-other-pool] if its run's pool has changed.
+        """
+        if self.source is None:
+            raise PlanError(
+                "The texts of this plan are needed, but it holds no pool. Pass the pool it was made from: "
+                "plan.with_pool(pool).",
+                slug="plan-no-pool",
+            )
+        if isinstance(self.source, Pool):
+            return self.source
+        pool = self.source()
+        self._check(pool)
+        return pool
+
+    def with_pool(self, pool: Pool) -> Plan:
+        """Return this plan with the pool it was made from.
+
+        Raises: PlanError [plan-other-pool] if the plan was made from another pool.
+        """
+        return self if self.source is pool else replace(self, source=pool)
+
+    def _check(self, pool: Pool) -> None:
+        ids = tuple(agent.id for agent in pool.agents), tuple(item.id for item in pool.items)
+        if pool.digest != self.pool_digest or ids != (self.agent_ids, self.item_ids):
+            raise PlanError(
+                f"The plan was made from another pool: got the pool '{pool.name}' ({pool.n_agents} agents × {pool.n_items} "
+                f"items, digest {pool.digest[:12]}) for a plan of {self.n_agents} × {self.n_items} (digest "
+                f"{self.pool_digest[:12]}). Use the pool that the plan was made from, or make a new plan from this one.",
+                slug="plan-other-pool",
+            )
 
     @property
     def item(self) -> Ids:
@@ -335,13 +384,32 @@ class Plan:
                 hasher.update(np.ascontiguousarray(columns[name]).tobytes())
         return hasher.hexdigest()
 
-    def cost(self, judge: Priced) -> Cost:
-        """Cells, calls, estimated tokens and USD of asking `judge` the whole plan. A judge that makes no calls costs 0."""
-        if not judge.makes_calls:
-            return Cost(cells=self.n_cells, calls=len(self), tokens_in=0, tokens_out=0, usd=0.0)
-        tokens_in = -(-(self.characters + judge.overhead_characters * len(self)) // 4)
-        tokens_out = judge.answer_tokens * len(self)
-        usd = None
-        if judge.price_in is not None and judge.price_out is not None:
-            usd = (tokens_in * judge.price_in + tokens_out * judge.price_out) / 1e6
-        return Cost(cells=self.n_cells, calls=len(self), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+    def cost(self, judge: JudgeLike) -> Cost:
+        """Estimate what a judge will cost on the whole plan.
+
+        Parameters
+        ----------
+        judge : str, path, mapping, JudgeConfig or callable
+            As `judge` of `youden.judge`.
+
+        Returns
+        -------
+        Cost
+            Cells, calls, estimated tokens, USD and minutes; USD is None if a price is unknown. A judge that makes no
+            calls costs 0.
+
+        Raises
+        ------
+        ConfigError
+            If the judge cannot be found or its config is wrong.
+
+        Examples
+        --------
+        >>> import youden
+        >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
+        >>> plan.cost("gpt-4o-mini").calls
+        292
+        """
+        from youden.judging.estimate import cost_of
+
+        return cost_of(self, judge)

@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns.cells import CellIndex, ScoredCells
-from youden.nouns.planning import IndependentRule
+from youden.nouns.planning import IndependentRule, Split
 from youden.nouns.pool import Floats, Ids, Json, ReadOnly, freeze
 from youden.run_keys import Target
 
@@ -50,7 +50,10 @@ class Rates(ReadOnly):
     tpr, fpr: float[M] in [0, 1]; NaN where no call of that arm answered.
     n_paired, n_independent: int32[M], calls that answered; n_missing: int32[M], calls of either arm that did not.
     independent: `twin`: D = TPR − the pair's own FPR; `pooled`: D = TPR − one rate over all independent calls.
+    split: which cells are held out; training scores are made by it, and by no other.
     detail: the independent arm by other item, None where it was not recorded (imported data).
+
+    Raises: StatisticsError [split-shape] if the split is missing or has another shape than agents × items.
     """
 
     item: Ids
@@ -61,12 +64,30 @@ class Rates(ReadOnly):
     n_paired: Ids
     n_independent: Ids
     n_missing: Ids
-    n_agents: int
-    n_items: int
     independent: IndependentRule
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
+    split: Split
     detail: IndependentRates | None = None
+
+    def __post_init__(self) -> None:
+        shape = (self.n_agents, self.n_items)
+        found = getattr(getattr(self.split, "train", None), "shape", None)
+        if found != shape:
+            raise StatisticsError(
+                f"The split does not fit the rates: got {found} for {shape[0]} agents × {shape[1]} items. "
+                "Pass the split of the plan that these rates come from; Split.whole(shape) holds nothing out.",
+                slug="split-shape",
+            )
+        super().__post_init__()
+
+    @property
+    def n_agents(self) -> int:
+        return len(self.agent_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
 
     def __len__(self) -> int:
         return len(self.item)

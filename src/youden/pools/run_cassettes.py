@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError, InputError
+from youden.errors import ConfigError
 from youden.judging.backend_records import REPLAY
 from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
@@ -18,7 +17,7 @@ from youden.judging.engine import only_judge
 from youden.judging.outside.cassette_file import Cassette, Entry, read_cassette, recorded, redact, write_cassette
 from youden.judging.question.questions import trial_name
 from youden.judging.store.answers import open_store
-from youden.nouns import Completion, Json, Plan, Pool
+from youden.nouns import Completion, Json, Plan
 from youden.pools.make.generate import recorded as recorded_texts
 from youden.pools.make.generate import requests_of
 from youden.pools.make.generation import RECIPE, Recipe, is_generated, read_recipe
@@ -50,7 +49,6 @@ class _Asked:
     """What a run asked, and whom: of a replay, the judge that it repeats; of a jury, those of its judges that make calls."""
 
     plan: Plan
-    pool: Pool
     judges: list[JudgeConfig]
     store: str
 
@@ -61,7 +59,7 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     redacted: hashes in place of texts; of a judge's answers only.
 
     Raises: RunFolderError, PoolError, ConfigError [cassette-source], [cassette-no-calls], [cassette-redact],
-    [store-missing]; InputError [plan-other-pool].
+    [store-missing]; PlanError [plan-other-pool].
     """
     judges, found = _found_of_pool(path, redacted) if is_generated(path) else _found_of_run(path, redacted)
     entries = {key: one for key, one in found.items() if one is not None}
@@ -98,7 +96,7 @@ def missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
         return {key: str(one) for key, one in wanted.items() if key not in cassette.entries}
     run, missing = _asked(RunFolder(path)), dict[str, str]()
     for judge in run.judges:
-        for row, key, _ in judge.questions().all(run.plan, run.pool):
+        for row, key, _ in judge.questions().all(run.plan):
             if key not in cassette.entries:
                 missing.setdefault(key, trial_name(run.plan, row))
     return missing
@@ -138,7 +136,7 @@ def _found_of_run(path: Path, redacted: bool) -> Found:
     with open_store(run.store, read_only=True) as store:
         for judge in run.judges:
             questions, labels = judge.questions(), judge.loaded_prompt.labels
-            for key, one in recorded(questions, run.plan, run.pool, store):
+            for key, one in recorded(questions, run.plan, store):
                 found[key] = redact(one, read=questions.read, labels=labels) if one and redacted else one
     return tuple(judge.public() for judge in run.judges), found
 
@@ -151,13 +149,6 @@ def _asked(folder: RunFolder) -> _Asked:
             slug="cassette-source",
         )
     config = folder.read_config()
-    pool, plan = read_run_pool(config), folder.read_plan()
-    if plan.pool_digest != pool.digest:
-        raise InputError(
-            f"The pool of {folder.path} has changed since its plan was made (digest {plan.pool_digest[:12]}, "
-            f"now {pool.digest[:12]}), so its requests cannot be rebuilt. Put the pool back as it was.",
-            slug="plan-other-pool",
-        )
     judge = load_judge_config(config.judge)
     if judge.backend == REPLAY:
         with open_store(config.store_place, read_only=True) as store:
@@ -168,4 +159,4 @@ def _asked(folder: RunFolder) -> _Asked:
             f"The judge '{judge.name}' makes no calls, so there is nothing to keep in a cassette. Give a run of another judge.",
             slug="cassette-no-calls",
         )
-    return _Asked(plan, pool, judges, config.store_place)
+    return _Asked(folder.read_plan(), judges, config.store_place)

@@ -83,11 +83,9 @@ def plan_calibration(
             f"Two judges are called '{twice[0]}'. Name each once, or give one another `name:` in its config.",
             slug="judge-twice",
         )
-    pool, plan = draw_run_plan(config)
-    known = draw_known_truth(plan, pool, calls=calls, seed=config.seed)
-    experiments = [
-        plan_experiment(one.name, known.pool, known.plan, judge=one, store=config.store_place) for one in configs
-    ]
+    plan = draw_run_plan(config)
+    known = draw_known_truth(plan, calls=calls, seed=config.seed)
+    experiments = [plan_experiment(one.name, known.plan, judge=one, store=config.store_place) for one in configs]
     return Calibration(config, known, tuple(experiments), expected_of(plan, kind=configs[0].answers))
 
 
@@ -116,7 +114,7 @@ def _bill(one: Experiment, found: Answered) -> Bill:
         if not member.needs_store:
             continue
         if member.makes_calls:
-            keys = {key for _, key, _ in member.questions().all(one.plan, one.pool)}
+            keys = {key for _, key, _ in member.questions().all(one.plan)}
         else:
             keys = set() if found.result.key is None else {key.decode() for key in found.result.key.tolist()}
         with open_store(one.store, read_only=one.judge.backend == REPLAY) as store:

@@ -30,11 +30,14 @@ class Experiment:
     experiment asks."""
 
     name: str
-    pool: Pool
     plan: Plan
     judge: JudgeConfig
     store: str
     cost: Cost
+
+    @property
+    def pool(self) -> Pool:
+        return self.plan.pool
 
     @property
     def n_new(self) -> int:
@@ -47,12 +50,10 @@ class Experiment:
         return self.cost.usd if self.cost.usd_left is None else self.cost.usd_left
 
 
-def plan_experiment(
-    name: str, pool: Pool, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0
-) -> Experiment:
+def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0) -> Experiment:
     """first_new: the plan's first trial that no other experiment asks."""
-    new = plan_rows(plan, np.arange(first_new, len(plan)), pool) if first_new else plan
-    return Experiment(name, pool, plan, judge, store, estimate(new, pool, judge, store=store))
+    new = plan_rows(plan, np.arange(first_new, len(plan))) if first_new else plan
+    return Experiment(name, plan, judge, store, estimate(new, judge, store=store))
 
 
 def config_of_pool(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
@@ -83,7 +84,7 @@ def asked_under(
 
     def answered(one: Experiment) -> Answered:
         before = budget.spent
-        asked = ask(one.plan, one.pool, judge=one.judge, store=one.store, asking=terms, budget=budget)
+        asked = ask(one.plan, judge=one.judge, store=one.store, asking=terms, budget=budget)
         result = run_until_stopped(asked)
         return Answered(result, budget.spent - before)
 

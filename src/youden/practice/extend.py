@@ -156,12 +156,12 @@ def _planned(config: RunConfig, step: ExtensionStep) -> PlannedExtension:
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
     extensions = extensions_of(run.plan)
     n_before = ([extensions.anchors] + [one.agents for one in extensions.steps])[-2]
-    asked = plan_rows(run.plan, run.plan.trials.step == len(extensions.steps), run.pool)
+    asked = plan_rows(run.plan, run.plan.trials.step == len(extensions.steps))
     asked = replace(asked, notes=run.plan.notes[-1:])
     return PlannedExtension(
         run=run,
         asked=asked,
-        cost=estimate(asked, run.pool, run.judge),
+        cost=estimate(asked, run.judge),
         joined=run.plan.agent_ids[n_before:],
         half_width=_half_width(run, n_before),
     )

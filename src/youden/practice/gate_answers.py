@@ -13,6 +13,7 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.judging.backend_records import JURY, REPLAY
 from youden.judging.config.judge_files import load_judge_config
+from youden.judging.estimate import cost_by_characters
 from youden.nouns import PAIRED, Plan, Rates, Scores, Target, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import extensions_of, first_in_slots
@@ -173,7 +174,7 @@ def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
 
 def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, int], DifferenceForecast]:
     """Variances go as one over the paired calls: on the two agents alone where the plan has slots, else on everybody."""
-    scores = train_scores(rates, None if plan is None else plan.split, kind="symmetric")
+    scores = train_scores(rates, kind="symmetric")
     model = ClippedLinear().fit(scores)
     more: Positions = np.empty(0, dtype=np.int64)
     ratio: Floats = np.empty(0)
@@ -186,7 +187,7 @@ def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, i
             most = plan.n_items * (plan.n_agents - 1)
         then = _steps(now, most)
         more, ratio = (then - now) * each, now / then
-    answers = answers_of(rates, None if plan is None else plan.split)
+    answers = answers_of(rates)
     groups = contributions_of_fit(answers, n_agents=rates.n_agents, n_items=rates.n_items) or cell_contributions(
         model, scores
     )
@@ -239,5 +240,5 @@ def _usd_a_call(folder: RunFolder, plan: Plan) -> float | None:
     if paid is not None or not folder.has("config.yaml"):
         return paid
     judge = load_judge_config(folder.read_config().judge)
-    usd = None if judge.backend in (JURY, REPLAY) else plan.cost(judge).usd
+    usd = None if judge.backend in (JURY, REPLAY) else cost_by_characters(plan, judge).usd
     return None if usd is None else usd / len(plan)

@@ -91,5 +91,5 @@ def in_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     )
     split = replace(plan.split, train=np.tile(plan.split.train, (2, 1)), holdout=np.tile(plan.split.holdout, (2, 1)))
     ids = (*plan.agent_ids, *(f"{agent} (other half)" for agent in plan.agent_ids))
-    halved = replace(plan, trials=trials, n_agents=2 * K, agent_ids=ids, split=split, rounds=None, extensions=None)
+    halved = replace(plan, trials=trials, agent_ids=ids, split=split, rounds=None, extensions=None, source=None)
     return replace(result, plan=halved)

@@ -62,11 +62,14 @@ class KnownTruth(ReadOnly):
     """
 
     plan: Plan
-    pool: Pool
     kind: Codes
     of: Ids
     in_run: Bools
     most: int
+
+    @property
+    def pool(self) -> Pool:
+        return self.plan.pool
 
     def rows(self, *kinds: Kind) -> Positions:
         """Positions of the trials of these kinds, ascending."""
@@ -77,7 +80,7 @@ class KnownTruth(ReadOnly):
         return self.rows(*(kind for kind in KINDS if MEANS[kind].arm == arm))
 
 
-def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownTruth:
+def draw_known_truth(plan: Plan, *, calls: int, seed: int) -> KnownTruth:
     """About `calls` trials in the proportions of MEANS, drawn from `plan` where it has them; fewer where the pool is small.
 
     Paired and independent trials are simple random samples of the plan's, no pair of agents twice on an item and no probe among
@@ -85,13 +88,13 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
 
     Raises: PlanError [calibrate-small] under 10 paired or independent trials.
     """
-    rng = stream("known truth", seed)
+    rng, pool = stream("known truth", seed), plan.pool
     n = {kind: round(calls * means.of_150 / 150) for kind, means in MEANS.items()}
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     shortest, middle = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
     paired, uneven = _parted(_distinct_pairs(plan, rng.permutation(np.flatnonzero(plan.arm == PAIRED))))
     independent, even = _parted(rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & (plan.role != PROBE))))
-    drawn_from = _with_more_independent(plan, pool, stream("known independent trials", seed))
+    drawn_from = _with_more_independent(plan, stream("known independent trials", seed))
     more = np.arange(len(plan), len(drawn_from))
     independent = np.append(independent, more[0::2])
     if len(even) < _CHOICE:
@@ -123,7 +126,6 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
     asked = _as_plan(plan, augmented, [parts[name] for name in KINDS], kind)
     return KnownTruth(
         plan=asked,
-        pool=augmented,
         kind=kind,
         of=_repeats(kind),
         in_run=_also_in(plan, asked),
@@ -136,9 +138,9 @@ def _parted(rows: Positions) -> tuple[Positions, Positions]:
     return rows[: -(-len(rows) // 2)], rows[-(-len(rows) // 2) :]
 
 
-def _with_more_independent(plan: Plan, pool: Pool, rng: np.random.Generator) -> Plan:
+def _with_more_independent(plan: Plan, rng: np.random.Generator) -> Plan:
     """The plan with independent trials after its own, for where it has too few."""
-    return replace(plan, trials=Trials.concat([plan.trials, pooled(pool.present, _MORE, rng)]))
+    return replace(plan, trials=Trials.concat([plan.trials, pooled(plan.pool.present, _MORE, rng)]))
 
 
 def _distinct_pairs(plan: Plan, rows: Positions) -> Positions:
@@ -209,7 +211,6 @@ def _as_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Pl
     return replace(
         plan,
         trials=trials,
-        n_agents=pool.n_agents,
         split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, plan.seed),
         design="calibration",
         options={},
@@ -221,4 +222,5 @@ def _as_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Pl
         agent_ids=tuple(agent.id for agent in pool.agents),
         characters=characters(pool, trials),
         notes=(),
+        source=pool,
     )

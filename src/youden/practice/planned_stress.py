@@ -120,8 +120,6 @@ def attacked_plan(base: Plan, planted: Planted, *, rng: np.random.Generator) -> 
     present = pool.present
     return Plan(
         trials=trials,
-        n_agents=pool.n_agents,
-        n_items=pool.n_items,
         split=Split(present, np.zeros_like(present), "shared", 0.0, base.seed),
         design="stress",
         options={},
@@ -132,6 +130,7 @@ def attacked_plan(base: Plan, planted: Planted, *, rng: np.random.Generator) -> 
         item_ids=base.item_ids,
         n_independent=int((trials.arm == INDEPENDENT).sum()),
         characters=characters(pool, trials),
+        source=pool,
     )
 
 
@@ -256,7 +255,7 @@ def plan_stress(
     of a pool's plan; a run keeps its own. usual_store: where answers are kept when neither `store` nor the run says it.
 
     Raises: ConfigError [unknown-attack], [attack-prompts], [stress-attacker], [stress-calls];
-    RunFolderError [stress-import], [stress-texts]; as pools, plans and judges do.
+    RunFolderError [stress-import]; as pools, plans and judges do.
     """
     for name in attacks:
         ATTACKS.check(name)
@@ -281,7 +280,7 @@ def _source(
         calls = min(FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
     place = config_of_pool(source, {"store": store}, usual_store).store_place
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
-    return _Source(plan_experiment(pool.name, pool, plan, judge=config, store=place), (), _families(pool))
+    return _Source(plan_experiment(pool.name, plan, judge=config, store=place), (), _families(pool))
 
 
 def _of_run(
@@ -298,20 +297,15 @@ def _of_run(
             f"--calls {calls} was given, but {folder.path} is a run, which keeps its own trials. Leave it out.",
             slug="stress-calls",
         )
-    config, plan, pool = folder.read_config(), folder.read_plan(), folder.run_pool()
-    if pool.digest != plan.pool_digest:
-        raise RunFolderError(
-            f"The pool of {folder.path} has changed since it was planned. Give the pool itself: youden stress POOL.",
-            slug="stress-texts",
-        )
+    config, plan = folder.read_config(), folder.read_plan()
     own = judge is None or judge == config.judge
     ranked = [row for row in folder.read_ranking() if row.ability is not None] if folder.has("ranking.csv") else []
     asked = load_judge_config(judge or config.judge)
     place = store or with_usual_store(config, usual_store).store_place
     return _Source(
-        plan_experiment(folder.path.resolve().name, pool, plan, judge=asked, store=place),
+        plan_experiment(folder.path.resolve().name, plan, judge=asked, store=place),
         tuple(row.agent for row in ranked) if own else (),
-        config.families or _families(pool),
+        config.families or _families(plan.pool),
     )
 
 
@@ -350,7 +344,7 @@ def _planned(own: Experiment, name: str, *, weak: int, number: int, seed: int) -
     except ConfigError as error:
         return PlannedAttack(name, attack, why_not=str(error))
     plan = attacked_plan(own.plan, planted, rng=rng)
-    asked = plan_experiment(name, planted.pool, plan, judge=own.judge, store=own.store, first_new=len(own.plan))
+    asked = plan_experiment(name, plan, judge=own.judge, store=own.store, first_new=len(own.plan))
     return PlannedAttack(name, attack, planted, asked)
 
 

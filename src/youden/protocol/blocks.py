@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import PAIRED, PLACING, Extensions, Plan, Pool, Rounds, Trials, Verdicts
+from youden.nouns import PAIRED, PLACING, Extensions, Plan, Rounds, Trials, Verdicts
+from youden.nouns.judging import PER_TRIAL
 from youden.nouns.pool import Bools
 from youden.protocol.independent import with_more
 
@@ -53,6 +54,7 @@ def after_steps(plan: Plan, n: int) -> Plan:
         trials=plan.trials.take(plan.trials.step <= n),
         extensions=replace(extensions, steps=extensions.steps[:n]) if n else None,
         pool_digest=pool,
+        source=plan.source if pool == plan.pool_digest else None,
         notes=plan.notes[: len(plan.notes) - (len(extensions.steps) - n)],
     )
 
@@ -62,21 +64,16 @@ def _on_fewer(plan: Plan, n_agents: int, n_items: int) -> Plan:
     train, holdout = (cells[:n_agents, :n_items] for cells in (plan.split.train, plan.split.holdout))
     return replace(
         plan,
-        n_agents=n_agents,
-        n_items=n_items,
         agent_ids=plan.agent_ids[:n_agents],
         item_ids=plan.item_ids[:n_items],
         split=replace(plan.split, train=train, holdout=holdout),
+        source=None,
     )
-
-
-_ANSWERS = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd", "seconds", "served")
-"""Columns of `Verdicts`, a number a trial."""
 
 
 def _answers_to(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
     """The answers of some rows, whose plan is `plan`."""
-    columns = {name: getattr(result, name) for name in _ANSWERS}
+    columns = {name: getattr(result, name) for name in PER_TRIAL}
     kept: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
     return replace(result, plan=plan, **kept, votes=None if result.votes is None else result.votes[:, rows])
 
@@ -95,11 +92,11 @@ def without_follow_ups(result: Verdicts) -> Verdicts:
     return _answers_to(plan, result, slice(len(plan)))
 
 
-def with_round(plan: Plan, pool: Pool, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
+def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
     """`plan` with a round's paired trials after its own, which keep their places.
 
     rounds: those so far. The trials must be new.
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
-    longer = with_more(plan, pool, replace(trials, step=step))
+    longer = with_more(plan, replace(trials, step=step))
     return replace(longer, rounds=rounds.then(int(plan.slot.max()) + 1, active))

@@ -151,7 +151,6 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
 def add_calls(
     plan: Plan,
-    pool: Pool,
     *,
     calls: int,
     focus: tuple[int, ...] = (),
@@ -165,7 +164,7 @@ def add_calls(
 
     Raises: PlanError [grow-adaptive], [grow-cells], [grow-calls], [grow-all] where everything was asked.
     """
-    extender = _Extender(plan, pool)
+    extender = _Extender(plan, plan.pool)
     budget = calls // 2 if plan.independent == "twin" else calls
     if focus:
         drawn = [extender.anchored(focus, budget, together=top is not None)]
@@ -341,15 +340,17 @@ class _Extender:
         number = np.full(len(more), len(extensions.steps), dtype=np.int32)
         holdout = np.zeros_like(self.train)
         holdout[: plan.n_agents, : plan.n_items] = plan.split.holdout
-        return replace(
-            with_more(plan, pool, replace(more, step=number)),
-            n_agents=pool.n_agents,
-            n_items=pool.n_items,
+        on_pool = replace(
+            plan,
             split=replace(plan.split, train=self.train, holdout=holdout),
-            extensions=extensions,
             pool_digest=pool.digest,
             agent_ids=tuple(agent.id for agent in pool.agents),
             item_ids=tuple(item.id for item in pool.items),
+            source=pool,
+        )
+        return replace(
+            with_more(on_pool, replace(more, step=number)),
+            extensions=extensions,
             notes=(
                 *plan.notes,
                 self.note(kind, len(paired), len(apart), scored)

@@ -19,10 +19,10 @@ from youden.streams import stream
 from youden.text.words import segment
 
 
-def plan_rows(plan: Plan, rows: Bools | Positions, pool: Pool) -> Plan:
+def plan_rows(plan: Plan, rows: Bools | Positions) -> Plan:
     """Some trials of a plan as a plan. rows: bool[N], or positions in order."""
     trials = plan.trials.take(rows)
-    return replace(plan, trials=trials, characters=characters(pool, trials))
+    return replace(plan, trials=trials, characters=characters(plan.pool, trials))
 
 
 def same_trials(plan: Plan, other: Plan) -> Positions:
@@ -50,11 +50,11 @@ def _asked(plan: Plan, agent: Positions, item: Positions) -> Positions:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def with_more(plan: Plan, pool: Pool, more: Trials) -> Plan:
+def with_more(plan: Plan, more: Trials) -> Plan:
     """The plan with trials behind its own, which keep their places; a comparison that was asked already counts on."""
-    more = with_repeats(more, pool, plan.seed, after=plan.trials)
+    more = with_repeats(more, plan.pool, plan.seed, after=plan.trials)
     trials = Trials.concat([plan.trials, more]).counted()
-    return replace(plan, trials=trials, characters=characters(pool, trials))
+    return replace(plan, trials=trials, characters=characters(plan.pool, trials))
 
 
 def characters(pool: Pool, trials: Trials) -> int:

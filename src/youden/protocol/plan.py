@@ -199,8 +199,6 @@ def make_plan(
         )
     return Plan(
         trials=asked,
-        n_agents=pool.n_agents,
-        n_items=pool.n_items,
         split=split,
         design=drawer.name,
         options=said,
@@ -214,6 +212,7 @@ def make_plan(
         asked=Asked(independent, asked_independent, holdout, budget),
         characters=characters(pool, asked),
         notes=tuple(notes),
+        source=pool,
     )
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.errors import PlanError
 from youden.nouns import (
     INDEPENDENT,
     PAIRED,
@@ -21,7 +20,6 @@ from youden.nouns import (
     ScoreKind,
     ScoreRole,
     Scores,
-    Split,
     Verdicts,
 )
 from youden.nouns.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
@@ -43,7 +41,7 @@ def tally(result: Verdicts) -> Rates:
 
     >>> import youden
     >>> pool = youden.read_pool("datasets/field-notes")
-    >>> rates = youden.tally(youden.judge(youden.make_plan(pool, calls=300), pool))
+    >>> rates = youden.tally(youden.judge(youden.make_plan(pool, calls=300)))
     >>> len(rates.tpr), rates.n_agents, rates.n_items
     (192, 12, 32)
     """
@@ -66,11 +64,10 @@ def tally(result: Verdicts) -> Rates:
         n_paired=paired.n,
         n_independent=apart.n,
         n_missing=np.bincount(row[~answered], minlength=len(rows)).astype(np.int32),
-        n_agents=plan.n_agents,
-        n_items=plan.n_items,
         independent=plan.independent,
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,
+        split=plan.split,
         detail=_detail(result),
     )
 
@@ -109,62 +106,79 @@ def _detail(result: Verdicts) -> IndependentRates:
     return IndependentRates(item[place], first[place], second[place], other_item[place], total=sums.total, n=sums.n)
 
 
-def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = "symmetric") -> Scores:
-    """Scores that may be learned from; held-out cells are NaN.
+def train_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
+    """Compute scores that may be learned from; held-out cells of the rates' split are NaN.
 
-    kind: `row` has s_ij = mean over k of D[j, i, k]; `symmetric` the mean over k of D[j, i, k] and D[j, k, i]; D = TPR − FPR
-    of the pair, or − the pooled FPR. Under `shared`, no trial that touches a held-out cell on either side or arm is read;
-    under `own` (the paper), none that is scored for a held-out cell (whose first text is that cell). Without a split every
-    cell is for training.
+    Parameters
+    ----------
+    rates : Rates
+        Rates of a plan, which carry its split.
+    kind : {"symmetric", "row"}, default "symmetric"
+        `row`: mean over partners k of D[j, i, k]; `symmetric`: mean over k of D[j, i, k] and D[j, k, i].
 
-    `Scores` holds value: float[K, J] in [−1, 1], NaN for a cell that was not seen or is held out; weight: float[K, J], the
-    answers behind each.
+    Returns
+    -------
+    Scores
+        `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that was not seen or is held out; `weight`, of
+        the same shape, the number of answers behind each cell.
 
-    Raises: StatisticsError [split-shape] for a split of another pool.
+    Notes
+    -----
+    D = TPR − FPR of the pair, or TPR − the pooled FPR. Under the rule `shared`, no trial that touches a held-out cell on
+    either side or in either arm is read; under `own` (the paper's), none that is scored for a held-out cell (whose first text
+    is that cell).
 
-    Source: the paper's appendix 'TVD-MI Score Construction'; `shared` is ours.
+    References
+    ----------
+    The paper's appendix "TVD-MI Score Construction"; the rule `shared` is ours.
 
+    Examples
+    --------
     >>> import youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
-    >>> rates = youden.tally(youden.judge(plan, pool))
-    >>> scores = youden.train_scores(rates, plan.split)
+    >>> scores = youden.train_scores(youden.tally(youden.judge(plan)))
     >>> scores.value.shape, scores.role
     ((12, 32), 'train')
     """
-    held = None if split is None else split.holdout
-    return _scores(rates, train_differences(rates, split), kind=kind, role="train", held=held)
+    return _scores(rates, train_differences(rates), kind=kind, role="train")
 
 
-def train_differences(rates: Rates, split: Split | None = None) -> Floats:
-    """D of every row of `rates` that a training score may read: float[R], NaN for the others. Raises: as `train_scores`."""
-    if split is None:
-        return _difference(rates, rates.fpr, None)
-    _check(rates, split)
-    held = split.holdout
-    own = split.rule == "own"
+def train_differences(rates: Rates) -> Floats:
+    """D of every row of `rates` that a training score may read: float[R], NaN for the others."""
+    held = rates.split.holdout
+    own = rates.split.rule == "own"
     clean = ~held[rates.first, rates.item] & (own | ~held[rates.second, rates.item])
     fpr, clean_detail = _clean_rates(rates, held, own=own)
     return np.where(clean, _difference(rates, fpr, clean_detail), np.nan)
 
 
-def holdout_scores(rates: Rates, split: Split, *, kind: ScoreKind = "symmetric") -> Scores:
-    """Scores of the held-out cells from all their trials; every other cell is NaN. Never learned from.
+def holdout_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
+    """Compute scores of the held-out cells from all their trials; every other cell is NaN. Never learn from them.
 
-    `Scores` as of `train_scores`, of the same `kind`: value float[K, J] in [−1, 1].
+    Parameters
+    ----------
+    rates : Rates
+        Rates of a plan, which carry its split.
+    kind : {"symmetric", "row"}, default "symmetric"
+        As in `train_scores`.
 
-    Raises: StatisticsError [split-shape] for a split of another pool.
+    Returns
+    -------
+    Scores
+        As `train_scores` returns them, with the role "holdout".
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
-    >>> scores = youden.holdout_scores(youden.tally(youden.judge(plan, pool)), plan.split)
+    >>> scores = youden.holdout_scores(youden.tally(youden.judge(plan)))
     >>> int(np.isfinite(scores.value).sum()) == int(plan.split.holdout.sum())
     True
     """
-    _check(rates, split)
-    return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout", held=split.holdout)
+    return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout")
 
 
 def pooled_fpr(rates: Rates) -> float | None:
@@ -206,8 +220,8 @@ def _difference(rates: Rates, fpr: Floats, clean_detail: Bools | None) -> Floats
     return rates.tpr - (rate or 0.0)
 
 
-def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole, held: Bools | None = None) -> Scores:
-    """held: bool[K, J], cells that only the holdout's scores are of."""
+def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
+    held = rates.split.holdout
     answered = ~np.isnan(difference)
     seen = slice(None) if answered.all() else np.flatnonzero(answered)
     sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
@@ -220,18 +234,8 @@ def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRol
 
     value = summed(difference[seen]) / summed(None)
     cells = ScoredCells(at, value, summed(rates.n_paired[seen]))
-    if held is not None:
-        cells = cells.where(held[at.agent, at.item] == (role == "holdout"))
+    cells = cells.where(held[at.agent, at.item] == (role == "holdout"))
     return Scores.of_cells(cells, role=role, kind=kind, agent_ids=rates.agent_ids, item_ids=rates.item_ids)
-
-
-def _check(rates: Rates, split: Split) -> None:
-    if split.holdout.shape != (rates.n_agents, rates.n_items):
-        raise PlanError(
-            f"The split is for {split.holdout.shape[0]} × {split.holdout.shape[1]} cells, the rates for "
-            f"{rates.n_agents} × {rates.n_items}. Use the split of the plan that these rates come from.",
-            slug="split-shape",
-        )
 
 
 class TouchedCells(NamedTuple):

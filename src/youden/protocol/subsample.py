@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PAIRED, PROBE, Plan, Pool
+from youden.nouns import PAIRED, PROBE, Plan
 from youden.nouns.pool import Bools, Ids, Positions
 from youden.protocol.independent import plan_rows
 from youden.streams import stream
@@ -17,7 +17,7 @@ MOST_INDEPENDENT = 0.05
 """Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""
 
 
-def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0) -> Plan:
+def subsample(plan: Plan, *, calls: int | None = None, seed: int = 0) -> Plan:
     """A plan of at most `calls` trials of `plan` (None: all that may be learned from), in its order.
 
     Where every slot holds all agents of its item, whole slots are taken in random order, as many as fit, and no item a second
@@ -25,15 +25,9 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
     Independent trials get their share, at most 5 %, and the calls that fill no slot; they are pooled. Trials that touch
     held-out cells and probes stay out.
 
-    Raises: PlanError [subsample-pool] where the plan speaks of another pool, [subsample-calls] for more calls than trials,
-    [subsample-few] for fewer than 4 paired trials an agent.
+    Raises: PlanError as `Plan.pool`, [subsample-calls] for more calls than trials, [subsample-few] for fewer than 4 paired
+    trials an agent.
     """
-    if plan.pool_digest != pool.digest:
-        raise PlanError(
-            f"The run judged another pool (digest {plan.pool_digest[:12]}) than '{pool.name}' is now ({pool.digest[:12]}): "
-            "its trials speak of other texts. Bring back the pool it judged, or rank the new one with `youden run`.",
-            slug="subsample-pool",
-        )
     rows = _usable(plan)
     paired, apart = rows[plan.arm[rows] == PAIRED], rows[plan.arm[rows] != PAIRED]
     if calls is None:
@@ -62,7 +56,7 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
     else:
         chosen = _spread(plan, paired, n_paired, rng)
     chosen = np.sort(np.append(chosen, _spread(plan, apart, min(len(apart), calls - len(chosen)), rng)))
-    part = plan_rows(plan, chosen, pool)
+    part = plan_rows(plan, chosen)
     n_paired, trials = int((part.arm == PAIRED).sum()), part.trials.anew()
     return replace(
         part,

@@ -7,7 +7,6 @@ places that their differences allow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from youden.nouns.cells import CellIndex
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Floats, Ids, Positions
 from youden.stats.additive.trial_fit import TrialFit
-from youden.stats.base.clusters import CentredCovariance, check_level, uneven_columns
+from youden.stats.base.clusters import CentredCovariance, check_level
 from youden.stats.trials.choice import Choice, choice
 from youden.stats.trials.comparisons import Differences, agent_components, differences, places_at_once
 from youden.stats.trials.false_positives import OwnRates, own_rates
@@ -162,7 +161,7 @@ class TrialMean:
     >>> import youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, calls=300)
-    >>> model = youden.TrialMean().fit(plan, youden.judge(plan, pool))
+    >>> model = youden.TrialMean().fit(youden.judge(plan))
     >>> model.ability_.shape, bool((model.low_ < model.high_).all())
     ((12,), True)
     """
@@ -171,24 +170,35 @@ class TrialMean:
         self.level = level
         self.target = target
 
-    def fit(self, plan: Plan, result: Verdicts) -> TrialMean:
-        """Learn from the answers to `plan`.
+    def fit(self, verdicts: Verdicts) -> TrialMean:
+        """Estimate abilities from the answers to a plan.
 
-        Raises: StatisticsError [trial-none] where no paired trial that may be learned from was answered, [trial-columns]
-        where plan and verdicts differ in length, [level].
+        Parameters
+        ----------
+        verdicts : Verdicts
+            Answers to a plan.
+
+        Returns
+        -------
+        TrialMean
+            Itself, with the attributes listed above.
+
+        Raises
+        ------
+        StatisticsError
+            [trial-none] if no paired trial that may be learned from was answered; [level].
         """
-        if len(plan) != len(result):
-            raise uneven_columns(f"a plan of {len(plan)} trials and {len(result)} verdicts")
+        plan = verdicts.plan
         check_level(self.level)
         allowed = plan.teaches
         paired = allowed & (plan.arm == PAIRED)
-        used = paired & result.answered
+        used = paired & verdicts.answered
         if not used.any():
             raise none_answered(int(paired.sum()))
-        apart = allowed & (plan.arm == INDEPENDENT) & result.answered
+        apart = allowed & (plan.arm == INDEPENDENT) & verdicts.answered
         self.n_independent_ = int(apart.sum())
-        own = own_rates(plan.first[apart], plan.second[apart], result.answer[apart], n_agents=plan.n_agents)
-        trials = TrialsByItem.of(replace(result, plan=plan))
+        own = own_rates(plan.first[apart], plan.second[apart], verdicts.answer[apart], n_agents=plan.n_agents)
+        trials = TrialsByItem.of(verdicts)
         made = means_of(trials, own, self.target, no_rate=not self.n_independent_, with_items=True)
         if (plan.slot[used] < 0).any():
             method = "none: there are trials without a slot" + ("" if self.n_independent_ else _NO_FPR)

@@ -11,7 +11,7 @@ import numpy as np
 
 from youden.engines.block_sums import symmetric_scores
 from youden.engines.trial_blocks import RateBlock, TrialsByItem
-from youden.nouns import Rates, Scores, Split, Target
+from youden.nouns import Rates, Scores, Target
 from youden.nouns.pool import Ids
 from youden.protocol.scores import pooled_fpr, train_differences, train_scores
 from youden.run.ability import CELLS, FITTED, Abilities, ByItem
@@ -33,12 +33,12 @@ class Fitted(NamedTuple):
     found: Abilities
 
 
-def fit_rates(rates: Rates, split: Split | None = None, *, target: Target = "items-like-these") -> Fitted:
+def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> Fitted:
     """Of rates in memory, as `fitted_abilities`. Raises: as `train_scores` and `ClippedLinear.fit`."""
     from youden.stats.additive.clipped_linear import ClippedLinear
 
-    scores = train_scores(rates, split)
-    model, answers = ClippedLinear().fit(scores), answers_of(rates, split)
+    scores = train_scores(rates)
+    model, answers = ClippedLinear().fit(scores), answers_of(rates)
     return Fitted(scores, model, fitted_abilities(model, scores, answers, fpr=pooled_fpr(rates), target=target))
 
 
@@ -85,12 +85,12 @@ def abilities_of_fit(
     )
 
 
-def answers_of(rates: Rates, split: Split | None = None, *, drawn: bool | None = None) -> Blocks:
+def answers_of(rates: Rates, *, drawn: bool | None = None) -> Blocks:
     """Answers less their false-positive rate, of pairs that may be learned from, by items.
 
     drawn: whether each pair's rate was drawn for it; by default as `rates` has it, where its independent arm is known.
     """
-    value = train_differences(rates, split)
+    value = train_differences(rates)
     kept = np.flatnonzero(~np.isnan(value))
     kept = kept[np.argsort(rates.item[kept], kind="stable")]
     first, second, item, value = rates.first[kept], rates.second[kept], rates.item[kept], value[kept]
@@ -121,7 +121,7 @@ def answers_of(rates: Rates, split: Split | None = None, *, drawn: bool | None =
 def answers_in_blocks(blocks: Callable[[], Iterable[RateBlock]], *, drawn: bool, less: float) -> Iterator[PairBlock]:
     """What `answers_of` gives, block by block. less: the rate that is taken off where pairs have none of their own."""
     for block in blocks():
-        for one in answers_of(block.clean, block.split, drawn=drawn)():
+        for one in answers_of(block.clean, drawn=drawn)():
             yield replace(one, value=one.value - less) if less else one
 
 

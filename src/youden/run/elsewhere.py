@@ -74,7 +74,7 @@ def export_run(
     """Write what the run's store has no answer to into the new `folder`. Raises: as `export_requests`."""
     with open_store(planned.config.store_place) as store:
         return export_requests(
-            stage.plan, planned.pool, config=planned.judge, store=store, folder=folder, format=format, shards=shards
+            stage.plan, config=planned.judge, store=store, folder=folder, format=format, shards=shards
         )
 
 
@@ -89,7 +89,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
         while True:
             with open_store(config.store_place) as store:
                 taken = import_answers(
-                    paths, stage.plan, planned.pool, config=planned.judge, store=store, payer=books_of(config).payer
+                    paths, stage.plan, config=planned.judge, store=store, payer=books_of(config).payer
                 )
             new += taken.new
             before, stage = stage, stage_of(planned)
@@ -109,8 +109,8 @@ def plan_work(config: RunConfig) -> PlannedRun:
         raise _offline(judge, "--worker")
     folder = RunFolder(config.folder)
     found = find_run_plan(config, folder)
-    cost = estimate(found.plan, found.pool, judge, store=config.store_place, keys=kept_keys(folder))
-    return PlannedRun(config, folder, found.pool, found.plan, judge, cost)
+    cost = estimate(found.plan, judge, store=config.store_place, keys=kept_keys(folder))
+    return PlannedRun(config, folder, found.plan, judge, cost)
 
 
 def _offline(judge: JudgeConfig, option: str) -> ConfigError:

@@ -38,7 +38,7 @@ from youden.nouns import (
     ScoreKind,
     Scores,
     Signature,
-    Split,
+    SplitRule,
 )
 from youden.nouns.pool import or_none
 from youden.run.ability import Abilities, Aim, Groups, choice_of, ranking_table, told_apart
@@ -86,7 +86,7 @@ def fit_judged(
     told: Rows = rows_for(rows) if judges else rows
     counts.add_all(told)
     with trials_by_item(told, plan, folder.path, votes=votes) as trials:
-        sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
+        sums = tallied(trials.blocks(), plan, trials.apart)
         model = ClippedLinear().fit(sums.symmetric)
         found = trial_abilities(trials, Aim(target))
         if found is None:
@@ -98,7 +98,6 @@ def fit_judged(
             AllAnswers.of(trials, sums.pairs.totals),
             model,
             found,
-            split=plan.split,
             calls=counts.facts(models=of.said.models, usd_tried=usd),
             warnings=[*of.said.warnings, *trials.alarms()],
             rules=terms.rules,
@@ -119,9 +118,9 @@ def fit_judged(
 def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analysis:
     """The same of a run of which only rates are known. Raises: as `fit_judged`."""
     rates = folder.read_rates()
-    blocks = [RateBlock(0, rates, rates, None)]
+    blocks = [RateBlock(0, rates, rates)]
     # rates are less what they are less already: no arm is known
-    sums = tallied(blocks, rates, ApartSums(rates.n_agents), None)
+    sums = tallied(blocks, rates, ApartSums(rates.n_agents))
     model = ClippedLinear().fit(sums.symmetric)
     answers = partial(answers_in_blocks, lambda: blocks, drawn=False, less=0.0)
     found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=terms.target)
@@ -130,7 +129,6 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
         AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
         model,
         found,
-        split=None,
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=terms.rules,
@@ -177,7 +175,6 @@ def analyse(
     model: ClippedLinear,
     found: Abilities,
     *,
-    split: Split | None,
     calls: CallFacts | None,
     warnings: Sequence[Finding],
     rules: PartnerRules,
@@ -229,7 +226,7 @@ def analyse(
             r2=or_none(model.r2_),
             fpr=sums.apart.rate,
             calls=calls,
-            holdout=holdout_facts(model, sums.holdout, split),
+            holdout=holdout_facts(model, sums.holdout, sums.split.rule),
             links=links.tables,
             links_missing=links.missing,
             warnings=(*warnings, *unfit, *standing_findings(standings)),
@@ -315,9 +312,9 @@ def link_facts(scores: Mapping[ScoreKind, Scores]) -> Links:
     return Links(tables, missing, found["symmetric"].curves() if "symmetric" in found else ())
 
 
-def holdout_facts(model: ClippedLinear, held: Scores | None, split: Split | None) -> HoldoutFacts | None:
+def holdout_facts(model: ClippedLinear, held: Scores | None, rule: SplitRule) -> HoldoutFacts | None:
     """RMSE of clipped predictions over held-out cells whose agent and item were both seen in training."""
-    if held is None or split is None:
+    if held is None:
         return None
     at, observed, _ = held.cells
     predicted = model.predict_at(at.agent, at.item)
@@ -327,7 +324,7 @@ def holdout_facts(model: ClippedLinear, held: Scores | None, split: Split | None
     metric = rmse(predicted[known], observed[known])
     return HoldoutFacts(
         n_cells=int(known.sum()),
-        rule=split.rule,
+        rule=rule,
         rmse=metric.value,
         low=or_none(metric.low),
         high=or_none(metric.high),

@@ -22,7 +22,7 @@ from youden.data.folder.trial_tables import cuts_of
 from youden.errors import RunFolderError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import Keyed, Keys, Questions, keys
-from youden.nouns import Plan, Pool
+from youden.nouns import Plan
 
 KEPT_FROM = 200_000
 """Trials from which on keys are kept: two seconds of work."""
@@ -34,7 +34,7 @@ ROWS = 65_536
 _SCHEMA = pa.schema([pa.field("key", pa.binary(BYTES), nullable=False)])
 
 
-def keep_keys(folder: RunFolder, plan: Plan, pool: Pool, judge: JudgeConfig, *, say: Callable[[str], None]) -> None:
+def keep_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, say: Callable[[str], None]) -> None:
     """Write the keys of all that `judge` is asked, where they pay and are not there. say: told of a file that does not fit."""
     for one in judge.judges or (judge,):
         if not (one.makes_calls and _pays(plan)):
@@ -47,20 +47,20 @@ def keep_keys(folder: RunFolder, plan: Plan, pool: Pool, judge: JudgeConfig, *, 
                 continue
             except RunFolderError as error:
                 say(f"{path.name} is made again: {error.message}")
-        made = (key for _, key in keys(questions, plan, pool))
+        made = (key for _, key in keys(questions, plan))
         write_keys(path, made, _said(questions, plan), n=len(plan), cuts=cuts_of(plan))
 
 
 def kept_keys(folder: RunFolder) -> Keys:
     """Reads the keys of a plan from `folder` where they are there and whole, and makes them elsewhere."""
 
-    def found(questions: Questions, plan: Plan, pool: Pool, *, start: int = 0) -> Iterator[Keyed]:
+    def found(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[Keyed]:
         if not (_pays(plan) and _file(folder, questions).exists()):
-            return keys(questions, plan, pool, start=start)
+            return keys(questions, plan, start=start)
         try:
             return _rows(_read(folder, questions, plan), start)
         except RunFolderError:
-            return keys(questions, plan, pool, start=start)
+            return keys(questions, plan, start=start)
 
     return found
 

@@ -21,9 +21,9 @@ from youden.judging.asking.endings import check_answered, run_until_stopped
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching, Books, check_cap
 from youden.judging.backend_records import REPLAY
-from youden.judging.backends.by_function import SameSource, answer_by
+from youden.judging.backends.by_function import answer_by
 from youden.judging.call.budget import Budget
-from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, JudgeLike, load_judge_config, resolve_judge
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.store.answers import open_store
@@ -31,7 +31,6 @@ from youden.judging.store.team import SharedBudget, Team, lead_run
 from youden.nouns import (
     MAX_MISSING,
     Cost,
-    Json,
     PartnerRules,
     Plan,
     Pool,
@@ -48,8 +47,6 @@ from youden.run.standings import check_rules, follow_up
 if TYPE_CHECKING:
     from youden.run.fitting import Analysis
 
-JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
-
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
@@ -57,11 +54,14 @@ class PlannedRun:
 
     config: RunConfig
     folder: RunFolder
-    pool: Pool
     plan: Plan
     judge: JudgeConfig
     cost: Cost
     summary: PoolSummary | None = None
+
+    @property
+    def pool(self) -> Pool:
+        return self.plan.pool
 
 
 class Answers(Protocol):
@@ -72,7 +72,6 @@ class Answers(Protocol):
 
 async def judge_async(
     plan: Plan,
-    pool: Pool,
     *,
     judge: JudgeLike = "lexical",
     store: str | Path | None = None,
@@ -103,18 +102,17 @@ async def judge_async(
     >>> import asyncio, youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, calls=300)
-    >>> asyncio.run(youden.judge_async(plan, pool, judge="lexical")).answer.shape  # in a notebook: await youden.judge_async(…)
+    >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape  # in a notebook: await youden.judge_async(…)
     (292,)
     """
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
-    verdicts = await ask(plan, pool, judge=judge, store=store, asking=asking)
+    verdicts = await ask(plan, judge=judge, store=store, asking=asking)
     check_answered(verdicts, max_missing=max_missing)
     return verdicts
 
 
 def judge(
     plan: Plan,
-    pool: Pool,
     *,
     judge: JudgeLike = "lexical",
     store: str | Path | None = None,
@@ -147,7 +145,7 @@ def judge(
     >>> import youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, calls=300)
-    >>> result = youden.judge(plan, pool, judge="lexical")  # "gpt-4o-mini", store="verdicts.db", max_cost=2.0
+    >>> result = youden.judge(plan, judge="lexical")  # "gpt-4o-mini", store="verdicts.db", max_cost=2.0
     >>> result.answer.shape
     (292,)
     """
@@ -155,7 +153,6 @@ def judge(
     return run_until_stopped(
         judge_async(
             plan,
-            pool,
             judge=judge,
             store=store,
             max_cost=max_cost,
@@ -183,7 +180,6 @@ def refuse_running_loop(called: str, instead: str) -> None:
 
 async def ask(
     plan: Plan,
-    pool: Pool,
     *,
     judge: JudgeLike,
     store: str | Path | None,
@@ -191,22 +187,16 @@ async def ask(
     budget: Budget | None = None,
 ) -> Verdicts:
     """As `judge_async`, on terms that were made before. budget: of several plans that share the cap."""
-    if not isinstance(judge, str | Path | Mapping | JudgeConfig):
-        if not callable(judge):
-            raise ConfigError(
-                f"{repr(judge)[:60]} was given as a judge. Give a judge's name, the path of a .yaml, a mapping with its keys, "
-                "or a function of two responses that returns True, False or a number from 0 to 1.",
-                slug="judge-config",
-            )
-        return answer_by(judge, pool, plan)
-    config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
+    config = resolve_judge(judge)
+    if not isinstance(config, JudgeConfig):
+        return answer_by(config, plan)
     if not asking.stored_only:
         check_cap([config], asking.max_cost)
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
             answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
-        result = await judge_plan(plan, pool, config=config, asking=asking, store=answers, budget=budget)
+        result = await judge_plan(plan, config=config, asking=asking, store=answers, budget=budget)
     if result.votes is None:
         return result
     from youden.run.over_judges import with_votes
@@ -253,12 +243,12 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     folder = RunFolder(config.folder)
     found = find_run_plan(config, folder)
     refuse_another_run(folder, found, judge)
-    pool, plan = found.pool, found.plan
+    plan = found.plan
     check_rules(config.terms.rules, plan.agent_ids)
-    folder.remember(pool, config)
-    cost = estimate(plan, pool, judge, store=config.store_place, keys=kept_keys(folder))
-    summary = PoolSummary.of(pool, source=str(config.pool))
-    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, cost, summary)
+    folder.remember(plan.pool, config)
+    cost = estimate(plan, judge, store=config.store_place, keys=kept_keys(folder))
+    summary = PoolSummary.of(plan.pool, source=str(config.pool))
+    planned = PlannedRun(as_drawn(config, plan), folder, plan, judge, cost, summary)
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
         if plan is not found.kept:
             folder.write_plan(plan)
@@ -288,7 +278,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     books = _books(planned)
     with nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
         log = ProgressLog(None if asking is None else asking.progress)
-        keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(log.say, "keys"))
+        keep_keys(folder, planned.plan, planned.judge, say=partial(log.say, "keys"))
         facts: dict[str, str | int] = {
             "run": folder.path.name,
             "judge": planned.judge.name,
@@ -343,14 +333,14 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
         budget = SharedBudget(config.max_cost, team)
 
     def answered(plan: Plan) -> Verdicts:
-        asked = ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)
+        asked = ask(plan, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)
         verdicts = run_until_stopped(asked)
         check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
         return verdicts
 
-    result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
+    result = run_rounds(planned.plan, answered, target=config.target)
     if config.suspected:
-        result = follow_up(result, planned.pool, answered, share=config.suspected)
+        result = follow_up(result, answered, share=config.suspected)
     return result
 
 

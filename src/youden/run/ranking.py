@@ -7,12 +7,14 @@ Predictions, link tables and curl are not made here: `analyse` makes them for a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
+from youden.errors import YoudenError
 from youden.nouns import Finding, PartnerRules, Plan, Rates, RunFacts, Target, Verdicts
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Adaptive
@@ -37,45 +39,55 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def rank(
-    plan: Plan, result: Verdicts, *, groups: Groups | None = None, target: Target = "items-like-these"
-) -> pd.DataFrame:
-    """The ranking a plan's answers support, best first, in the columns of `ranking.csv`.
+def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataFrame:
+    """Rank the agents of a plan by its verdicts, best first.
 
-    Trials in slots (cyclic) are ranked by `TrialMean`, all others, and runs that lack answers, by a fit. low and high are the
-    ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; error is its standard error.
-    place_low and place_high are the places an agent can hold, 1 being best, by the differences to all others: each agent's hold
-    with 95 %. rank_low and rank_high are wider and hold for all agents at once with 95 %. Ties share their places. target is
-    what all this is about.
-    Columns that begin with `robust_` say the same of the robust ranking, in which agents that agree far beyond their abilities
-    count as one partner and do not score each other.
+    Trials in slots (cyclic) are ranked by `TrialMean`, all others, and runs that lack answers, by a fit.
 
-    target: what all this is about: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
-    comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody,
-    `attrs["choice"]` which agent to take and how much better another may be (`ChoiceFacts`), None where some cannot be compared.
-    groups: agent → group, for the column `group`.
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
+        Population that the intervals refer to: more items of this kind, these items alone with all their comparisons
+        asked, or, for a jury, also more judges of this kind.
 
-    A row an agent; abilities, errors and ends are in units of the answers, [−1, 1].
+    Returns
+    -------
+    DataFrame
+        One row per agent, in the columns of `ranking.csv`. `low` and `high` bound a 95 % interval for the distance to the
+        average agent, drawn around `ability`; `error` is its standard error. `place_low` and `place_high` are marginal 95 %
+        bounds on the rank (1 is best), `rank_low` and `rank_high` are simultaneous for all agents; ties share their ranks.
+        Columns that begin with `robust_` belong to the robust ranking, in which agents that agree far beyond their abilities
+        count as one partner and do not score each other. `group` is the agent's group in the plan's pool. Abilities,
+        errors and bounds are in units of the answers, [−1, 1].
 
-    Raises: StatisticsError where no trial that may be learned from was answered.
+        `attrs["warnings"]` holds findings about the ranking, `attrs["best"]` the agent significantly better than all others
+        or None, `attrs["choice"]` which agent to take and how much better another may be (`ChoiceFacts`), or None.
 
+    Raises
+    ------
+    StatisticsError
+        If no trial that may be learned from was answered.
+
+    Examples
+    --------
     >>> import youden
-    >>> pool = youden.read_pool("datasets/field-notes")
-    >>> plan = youden.make_plan(pool, calls=300)
-    >>> table = youden.rank(plan, youden.judge(plan, pool, judge="lexical"))
+    >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
+    >>> table = youden.rank(youden.judge(plan, judge="lexical"))
     >>> len(table), [*table.columns[:5]]
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
-    trials = _trials_of(result, target)
+    trials = _trials_of(verdicts, target)
     found, message = _ranked(trials, target)
     apart = told_apart(found)
-    ids, rules = plan.agent_ids, PartnerRules()
+    ids, rules = verdicts.plan.agent_ids, PartnerRules()
     made = standings_of(AllAnswers.of(trials), found, apart, ids, rules=rules)
-    table = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
+    table = with_standings(ranking_table(found, ids, apart=apart, groups=_groups_of(verdicts.plan)), made, ids)
     table.attrs["best"] = None if apart.best is None else ids[apart.best]
     table.attrs["choice"] = choice_of(found, ids, apart=apart)
     table.attrs["warnings"] = [
-        *result.warnings,
+        *verdicts.warnings,
         *trials.alarms(),
         *([Finding("fit", message)] if message else []),
         *standing_findings({one.name: one.facts for one in made}),
@@ -83,14 +95,37 @@ def rank(
     return table
 
 
+def _groups_of(plan: Plan) -> Groups:
+    """Return each agent's group; empty if the plan's pool cannot be read, because groups are only displayed."""
+    if plan.source is not None:
+        with suppress(YoudenError):
+            return {agent.id: agent.group for agent in plan.pool.agents}
+    return {}
+
+
 class Run(NamedTuple):
-    """A fitted run. ranking: as `rank` has it, by the ranking that heads the run; facts: what fit.json holds."""
+    """A fitted run.
+
+    Attributes
+    ----------
+    name : str
+        Name of the run's folder.
+    ranking : DataFrame
+        As `rank` returns it, by the ranking that heads the run.
+    facts : RunFacts
+        Contents of fit.json.
+    result : Verdicts
+        Answers of the judge.
+    """
 
     name: str
     ranking: pd.DataFrame
     facts: RunFacts
-    plan: Plan
     result: Verdicts
+
+    @property
+    def plan(self) -> Plan:
+        return self.result.plan
 
     def __repr__(self) -> str:
         return f"Run({self.name!r}: {self.plan!r})"
@@ -109,7 +144,7 @@ def read_run(path: str | PathLike[str]) -> Run:
     folder = RunFolder(Path(path))
     facts, plan = folder.read_facts(), folder.read_plan()
     ranking = pd.read_csv(folder.file("ranking.csv"))
-    return Run(folder.path.resolve().name, ranking, facts, plan, folder.read_verdicts(plan))
+    return Run(folder.path.resolve().name, ranking, facts, folder.read_verdicts(plan))
 
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from youden.nouns import Plan, Pool, Rounds, Target, Verdicts
+from youden.nouns import Plan, Rounds, Target, Verdicts
 from youden.nouns.pool import Bools
 from youden.protocol.blocks import with_round
 from youden.protocol.designs.adaptive import NextRound, Width, adaptive_of, width_of
@@ -86,7 +86,7 @@ REASONS = {
 }
 
 
-def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like-these") -> Verdicts:
+def run_rounds(plan: Plan, ask: Ask, *, target: Target = "items-like-these") -> Verdicts:
     """Carry a `plan` in rounds (its first one, or as far as it came) to its end: verdicts on the whole of it.
 
     ask: answers a whole plan; each round asks again what earlier ones asked, so it should answer from a store what it can, and
@@ -105,7 +105,7 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like
             said = f"{plan.design}: {len(rounds.starts)} looks; {REASONS[round_.over]}{short}{round_.more}"
             notes = (note for note in plan.notes if not note.startswith(f"{plan.design}: "))
             return replace(result, plan=replace(result.plan, notes=(*notes, said)))
-        more = with_round(result.plan, pool, rounds, round_.trials, active=round_.active)
+        more = with_round(result.plan, rounds, round_.trials, active=round_.active)
         result = ask(more)
 
 

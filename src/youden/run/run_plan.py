@@ -30,20 +30,18 @@ _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 
 
 class RunPlan(NamedTuple):
-    """A run's pool and plan. kept: the plan in its folder, which `plan` is or extends; None where `plan` is a new one."""
+    """A run's plan. kept: the plan in its folder, which `plan` is or extends; None where `plan` is a new one."""
 
-    pool: Pool
     plan: Plan
     kept: Plan | None
 
 
-def draw_run_plan(config: RunConfig) -> tuple[Pool, Plan]:
-    """The run's pool and plan, with everything that joined, or a part of another run's trials; drawn, whatever its folder holds.
+def draw_run_plan(config: RunConfig) -> Plan:
+    """The run's plan, with everything that joined, or a part of another run's trials; drawn, whatever its folder holds.
 
     Raises: PoolError, PlanError, ConfigError [run-config], [focus]; RunFolderError where another run's plan is not there.
     """
-    pools = run_pools(config)
-    return pools[-1], _drawn(config, pools)
+    return _drawn(config, run_pools(config))
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
@@ -56,10 +54,13 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     pools = run_pools(config)
     kept = folder.read_plan() if folder.has("plan.parquet") else None
     if kept is None:
-        return RunPlan(pools[-1], _drawn(config, pools), None)
+        return RunPlan(_drawn(config, pools), None)
+    own = next((pool for pool in pools if pool.digest == kept.pool_digest), None)
+    if own is not None:  # the config may name the pool otherwise than the folder's copy of it does
+        kept = kept.with_pool(own)
     other = list(_differences(config, kept, pools))
     if other and not folder.has("verdicts.parquet"):
-        return RunPlan(pools[-1], _drawn(config, pools), None)
+        return RunPlan(_drawn(config, pools), None)
     if other:
         raise _holds(
             folder,
@@ -67,7 +68,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
             way=_join_them(config, folder, kept, pools[0]) or _look_among_them(config, folder, kept),
         )
     if config.trials_of is not None:
-        return RunPlan(pools[-1], kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
+        return RunPlan(kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
     if kept.design in GOALS:
         kept = replace(kept, options={**_without_goal(kept.design, dict(kept.options)), **config.asked_design[1]})
     n_kept = len(extensions_of(kept).steps)
@@ -78,7 +79,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
             slug="run-grown",
         )
     steps, joined = config.extensions[n_kept:], pools[n_kept + 1 :]
-    return RunPlan(pools[-1], _extended(plan_without_follow_ups(kept), steps, joined), kept)
+    return RunPlan(_extended(plan_without_follow_ups(kept), steps, joined), kept)
 
 
 def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:
@@ -91,7 +92,7 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
     drawn = config.drawn if config.drawn is not None and config.drawn.pool == pools[0].digest else None
     if config.trials_of is not None:
         other = RunFolder(Path(config.trials_of)).read_plan()
-        return subsample(other, pools[-1], calls=config.calls, seed=config.seed)
+        return subsample(other.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
     design, options = config.asked_design
     budget = None if drawn is None else drawn.budget
     if (
@@ -138,7 +139,7 @@ def _affordable(config: RunConfig, pool: Pool, design: str, options: Mapping[str
     if not config.max_cost or not judge.makes_calls:
         return None
     pilot = make_plan(pool, design=design, options=options, rule=config.rule, holdout=config.holdout, seed=config.seed)
-    cost = estimate(pilot, pool, judge)
+    cost = estimate(pilot, judge)
     if not cost.usd:
         return None
     return min(int(_OF_CAP * config.max_cost * cost.calls / cost.usd), pilot.n_dense_calls) or None
@@ -151,7 +152,7 @@ def _extended(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool])
             plan = _ADD[kind](plan, pool, calls=step.calls)
         elif step.calls is not None:
             focus = tuple(_place(name, plan) for name in step.focus)
-            plan = add_calls(plan, pool, calls=step.calls, focus=focus, top=step.top, within=step.within)
+            plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, within=step.within)
     return plan
 
 
@@ -304,7 +305,7 @@ def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> 
     with suppress(YoudenError):
         joined, judge = JOIN[what](part, pool), load_judge_config(config.judge)
         plan = _ADD[what](plan_without_follow_ups(kept), joined)
-        usd = [estimate(one, joined, judge).usd for one in (plan, kept)]
+        usd = [estimate(one, judge).usd for one in (plan, kept.with_pool(part))]
         dollars = "" if None in usd else f", ${(usd[0] or 0) - (usd[1] or 0):,.2f}"
         cost = f" (about {len(plan) - len(kept):,} calls{dollars})"
     command = shlex.join(["youden", "extend", str(folder.path), f"--{what}", config.pool])

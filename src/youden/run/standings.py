@@ -23,7 +23,6 @@ from youden.nouns import (
     Finding,
     PartnerRules,
     Plan,
-    Pool,
     StandingFacts,
     StandingMove,
     StandingName,
@@ -320,7 +319,7 @@ def most_suspected(found: LinkedPairs, n: int) -> Positions:
     return np.stack([one[order], other[order]], axis=1)
 
 
-def follow_up(result: Verdicts, pool: Pool, ask: Ask, *, share: float) -> Verdicts:
+def follow_up(result: Verdicts, ask: Ask, *, share: float) -> Verdicts:
     """Ask suspected pairs again and again, on other items, until none is open or `share` of the plan's calls is spent.
 
     The same answers make the same trials, so that an interrupted run goes on where it was.
@@ -329,12 +328,12 @@ def follow_up(result: Verdicts, pool: Pool, ask: Ask, *, share: float) -> Verdic
     rng, left = stream("follow-ups", result.plan.seed), int(share * len(result.plan))
     while left >= EACH:
         plan = result.plan
-        so_far = [paired_answers(tally(result), plan.split)]
+        so_far = [paired_answers(tally(result))]
         found = links_of(PairTotals.of(so_far, plan.n_agents), plan.agent_ids)
         trials = _trials(plan, most_suspected(found, left // EACH), rng)
         if not len(trials):
             break
-        result = ask(with_more(plan, pool, trials))
+        result = ask(with_more(plan, trials))
         left -= len(trials)
     return result
 

@@ -63,7 +63,7 @@ def what_moves(result: Verdicts, name: str, judges: JudgeSpread | None = None) -
     Raises: as `study_variance`.
     """
     plan, used = result.plan, learned(result)
-    ability = TrialMean().fit(plan, result).ability_
+    ability = TrialMean().fit(result).ability_
     repeats = plan.trials.first_repeat, plan.trials.second_repeat
     found = variance_parts(
         plan.first[used],

@@ -261,7 +261,7 @@ def _figures(
     world: World, dense: Floats, design: str, amount: Amount, seed: int, *, target: ScoreKind, tops: tuple[int, ...]
 ) -> list[float]:
     """Calls, trials an agent, cells, slots, ρ, coverage, half width, regret, and the recall of each of `tops`."""
-    result = run_rounds(amount.plan(world.pool, design, seed=seed), world.pool, partial(replay, world=world))
+    result = run_rounds(amount.plan(world.pool, design, seed=seed), partial(replay, world=world))
     plan, found = result.plan, estimate(result, target=target)
     centre, true = np.nanmean(found.ability), dense - np.nanmean(dense)
     bounded = ~(np.isnan(found.low) | np.isnan(true))
@@ -283,7 +283,7 @@ def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
     """Abilities as `rank` gives them; row: of the trials where an agent stands first, or by `ClippedLinear` on row scores."""
     plan, found = result.plan, abilities_of(result)
     if target == "row" and found is None:
-        fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind="row"))
+        fit = ClippedLinear().fit(train_scores(tally(result), kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)
     if target == "row":
         nothing = np.full(plan.n_agents, np.nan)

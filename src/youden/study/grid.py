@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -111,7 +111,7 @@ def draw_folds(world: World, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, 
     folds = []
     for seed in range(n_seeds):
         split = draw_split(world.pool.present, fraction=holdout, rule=rule, seed=seed)
-        train = train_scores(world.rates, split, kind=kind).value
-        held = holdout_scores(world.rates, split, kind=kind).value
+        rates = replace(world.rates, split=split)
+        train, held = train_scores(rates, kind=kind).value, holdout_scores(rates, kind=kind).value
         folds.append(Fold(split, train, held, ClippedLinear(constraint="clip").fit(train).ability_))
     return folds

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
-from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Target, Verdicts
+from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Scores, Split, Target, Verdicts
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol.blocks import extensions_of
@@ -133,7 +133,7 @@ def side_by_side(
     names = _names(runs)
     own = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
     places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]
-    scores = [train_scores(run.rates, kind=kind) for run in runs]
+    scores = [_scores_of_all_cells(run.rates, kind) for run in runs]
     cells = [np.ix_(_inverse(agent, len(agents)), _inverse(item, len(items))) for agent, item in places]
     as_trials = all(run.result is not None for run in runs)
     table = _units(
@@ -166,6 +166,11 @@ def side_by_side(
         target=target,
         choices=tuple(run.choice for run in runs),
     )
+
+
+def _scores_of_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
+    """Scores of every cell, held out or not: judges are compared by them, and nothing is predicted."""
+    return train_scores(replace(rates, split=Split.whole((rates.n_agents, rates.n_items))), kind=kind)
 
 
 def _enough(agents: Sequence[str], items: Sequence[str]) -> None:

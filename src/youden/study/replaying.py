@@ -4,13 +4,25 @@ designs can be tried without calls.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Rates, ScoreKind, Verdicts
+from youden.nouns import (
+    INDEPENDENT,
+    MISSING_REASONS,
+    PAIRED,
+    Agent,
+    Item,
+    Plan,
+    Pool,
+    Rates,
+    ScoreKind,
+    Split,
+    Verdicts,
+)
 from youden.nouns.pool import Floats, ReadOnly
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -95,6 +107,8 @@ def make_world(
     difference_only: only D is known (an import). fpr: the pooled false-positive rate, which stands for every independent answer
     of a pooled plan.
     """
+    # a world stands for the judge: studies hold out cells of it themselves
+    rates = replace(rates, split=Split.whole((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     paired, independent = np.full(shape, np.nan), np.full(shape, np.nan)
     place = rates.item, rates.first, rates.second
@@ -221,9 +235,8 @@ def _rates(paired: Floats, independent: Floats, like: Rates) -> Rates:
         n_paired=ones,
         n_independent=ones,
         n_missing=np.zeros_like(ones),
-        n_agents=like.n_agents,
-        n_items=like.n_items,
         independent="twin",
         agent_ids=like.agent_ids,
         item_ids=like.item_ids,
+        split=like.split,
     )

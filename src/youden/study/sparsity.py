@@ -157,7 +157,7 @@ def _scored(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: 
         rule=fold.split.rule,
         seed=seed,
     )
-    scores = train_scores(tally(replay(plan, world)), plan.split, kind=kind)
+    scores = train_scores(tally(replay(plan, world)), kind=kind)
     counted = coverage(plan)
     seen = float((scores.weight > 0).sum())
     # what the held-out cells alone cost is not what training took

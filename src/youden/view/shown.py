@@ -14,7 +14,6 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from youden.data.folder.csv_tables import ranking_rows
-from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.config.judge_files import load_judge_config, price
@@ -276,12 +275,8 @@ class LiveRun:
         self._store = config.store_place
         self._plan = folder.read_plan()
         self._pool = folder.read_pool()
-        self._groups = {agent.id: agent.group for agent in self._pool.agents}
-        pool = read_run_pool(config)
-        if pool.digest != self._plan.pool_digest:
-            raise RunFolderError("The pool has changed since this run was planned. Plan it again.", slug="live-pool")
         self._rows: dict[str, list[int]] = {}
-        for row, key in keys(self._questions, self._plan, pool):
+        for row, key in keys(self._questions, self._plan):
             self._rows.setdefault(key, []).append(row)
         n = len(self._plan)
         self._answer, self._hard = np.full(n, np.nan), np.full(n, np.nan)
@@ -339,7 +334,7 @@ class LiveRun:
             judge={"name": self._judge.name},
         )
         try:
-            table = rank(self._plan, result, groups=self._groups)
+            table = rank(result)
         except YoudenError as error:
             return (), str(error)
         return rank_agents(ranking_rows(table), self._pool), None

@@ -37,6 +37,7 @@ from youden.nouns import (
     ScoreKind,
     Scores,
     Signature,
+    Split,
     Validation,
     Verdicts,
 )
@@ -129,7 +130,8 @@ class RunFolder:
         self._known["plan.parquet"] = _state(self.file("plan.parquet")), plan
 
     def read_plan(self) -> Plan:
-        return self._once("plan.parquet", trial_tables.read_plan)
+        """Read the plan; its pool is read when it is first used."""
+        return self._once("plan.parquet", lambda file: replace(trial_tables.read_plan(file), source=self.run_pool))
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
         trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
@@ -202,12 +204,16 @@ class RunFolder:
         self.write_rates_of_items([(0, rates)], rates)
 
     def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
-        """Rates that come in blocks of items, with the item that each begins at. of: whose agents and items they are."""
-        trial_tables.write_rates(self.file("rates.parquet"), blocks, agents=of.agent_ids, items=of.item_ids)
+        """Rates that come in blocks of items, with the item that each begins at. of: whose agents, items and split these are."""
+        trial_tables.write_rates(self.file("rates.parquet"), blocks, of)
 
     def read_rates(self) -> Rates:
-        """The rates with `detail` None."""
-        return trial_tables.read_rates(self.file("rates.parquet"))
+        """The rates with their split, and with `detail` None."""
+
+        def split_of_plan() -> Split | None:
+            return self.read_plan_alone().split if self.has("plan.parquet") else None
+
+        return trial_tables.read_rates(self.file("rates.parquet"), older_split=split_of_plan)
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
         csv_tables.write_scores(self.file(_SCORES[kind]), scores)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
@@ -60,6 +60,21 @@ class _Split(StrictFile):
     train: str
     holdout: str
 
+    @classmethod
+    def of(cls, split: Split) -> _Split:
+        return cls(
+            rule=split.rule,
+            fraction=split.fraction,
+            seed=split.seed,
+            train=_packed(split.train),
+            holdout=_packed(split.holdout),
+        )
+
+    def read(self, path: Path, shape: tuple[int, int]) -> Split:
+        """Unpack the split. Raises: RunFolderError if its size does not fit `shape` (agents, items)."""
+        train, holdout = (_unpacked(path, packed, shape) for packed in (self.train, self.holdout))
+        return Split(train, holdout, rule=self.rule, fraction=self.fraction, seed=self.seed)
+
 
 class _Turn(StrictFile):
     start: int
@@ -81,7 +96,7 @@ class _PlanMetadata(TableMetadata):
     digest: str
 
 
-_IN_OTHER_WORDS = ("trials", "n_agents", "n_items", "agent_ids", "item_ids")
+_IN_OTHER_WORDS = ("trials", "agent_ids", "item_ids", "source")
 _AS_IT_IS: dict[str, Any] = {
     name: (hint, ...)
     for name, hint in get_type_hints(Plan).items()
@@ -103,20 +118,14 @@ class VerdictsMetadata(TableMetadata):
 
 def write_plan(path: Path, plan: Plan) -> None:
     """A row a trial; everything else of the plan in the metadata."""
-    rounds, split = plan.rounds, plan.split
+    rounds = plan.rounds
     said = PlanMetadata(
         **{name: getattr(plan, name) for name in _AS_IT_IS},
         options=dict(plan.options),
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
         agents=plan.agent_ids,
         items=plan.item_ids,
-        split=_Split(
-            rule=split.rule,
-            fraction=split.fraction,
-            seed=split.seed,
-            train=_packed(split.train),
-            holdout=_packed(split.holdout),
-        ),
+        split=_Split.of(plan.split),
         digest=plan.digest,
     )
     write_table(
@@ -153,15 +162,7 @@ def _plan(path: Path, said: _PlanMetadata, trials: Trials) -> Plan:
     shape, rounds = (len(said.agents), len(said.items)), said.rounds
     return Plan(
         trials=trials,
-        n_agents=shape[0],
-        n_items=shape[1],
-        split=Split(
-            train=_unpacked(path, said.split.train, shape),
-            holdout=_unpacked(path, said.split.holdout, shape),
-            rule=said.split.rule,
-            fraction=said.split.fraction,
-            seed=said.split.seed,
-        ),
+        split=said.split.read(path, shape),
         rounds=None
         if rounds is None
         else Rounds.from_said(
@@ -306,17 +307,18 @@ def verdict_blocks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequenc
 
 class RatesMetadata(TableMetadata):
     noun: Literal["rates"] = "rates"
+    """split: None in files of version 0.2.0, which did not store it."""
+
     independent: IndependentRule
     agents: tuple[str, ...]
     items: tuple[str, ...]
+    split: _Split | None = None
 
 
-def write_rates(
-    path: Path, blocks: Iterable[tuple[int, Rates]], *, agents: tuple[str, ...], items: tuple[str, ...]
-) -> None:
+def write_rates(path: Path, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
     """A row an ordered pair on an item, in blocks of items, each with the item that it begins at; its own items are numbered from
-    0. `detail` stays in the verdicts."""
-    writer = None
+    0. of: whose agents, items and split these are. `detail` stays in the verdicts."""
+    writer, agents, items = None, of.agent_ids, of.item_ids
     with replacing(path) as fresh:
         try:
             for start, rates in blocks:
@@ -324,7 +326,8 @@ def write_rates(
                 values = {column.name: getattr(rates, column.name)[order] for column in RATES}
                 table = encoded(RATES, values | {"item": values["item"] + start}, {"agents": agents, "items": items})
                 if writer is None:
-                    said = RatesMetadata(independent=rates.independent, agents=agents, items=items)
+                    split = _Split.of(of.split)
+                    said = RatesMetadata(independent=of.independent, agents=agents, items=items, split=split)
                     writer = pq.ParquetWriter(fresh, with_table_metadata(table.schema, said), compression="zstd")
                 writer.write_table(table)
         finally:
@@ -338,14 +341,18 @@ def _order(rates: Rates) -> Positions | slice:
     return slice(None) if (row[1:] >= row[:-1]).all() else np.argsort(row, kind="stable")
 
 
-def read_rates(path: Path) -> Rates:
-    """The rates with `detail` None: tally the verdicts for the independent arm by other item. Raises: RunFolderError."""
+def read_rates(path: Path, *, older_split: Callable[[], Split | None]) -> Rates:
+    """The rates with `detail` None: tally the verdicts for the independent arm by other item. Raises: RunFolderError.
+
+    older_split: returns the split of a file that stores none, or None if nothing was held out.
+    """
     table = read_table(path, RatesMetadata)
     said = table.said
+    shape = len(said.agents), len(said.items)
+    split = older_split() if said.split is None else said.split.read(path, shape)
     return Rates(
         **table.read(RATES, {"agents": said.agents, "items": said.items}),
-        n_agents=len(said.agents),
-        n_items=len(said.items),
+        split=Split.whole(shape) if split is None else split,
         independent=said.independent,
         agent_ids=said.agents,
         item_ids=said.items,

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from youden.data.importers.foreign_files import wrong
-from youden.nouns import Agent, Item, Pool, Rates
+from youden.nouns import Agent, Item, Pool, Rates, Split
 from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.text.printable import acts
 from youden.text.yaml_text import misfit
@@ -348,11 +348,10 @@ def _rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids
         n_paired=ones,
         n_independent=ones,
         n_missing=np.zeros_like(ones),
-        n_agents=len(agent_ids),
-        n_items=len(item_ids),
         independent="twin",
         agent_ids=agent_ids,
         item_ids=item_ids,
+        split=Split.whole((len(agent_ids), len(item_ids))),
     )
 
 

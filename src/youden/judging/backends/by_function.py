@@ -7,24 +7,24 @@ from collections.abc import Callable
 import numpy as np
 
 from youden.errors import JudgeError
-from youden.nouns import MISSING_REASONS, PAIRED, Plan, Pool, Verdicts
+from youden.nouns import MISSING_REASONS, PAIRED, Plan, Verdicts
 from youden.registry import place_of
 
 SameSource = Callable[[str, str], float | bool | None]
 """Of two responses: yes or no, or how likely, from 0 to 1; None where it cannot say."""
 
 
-def answer_by(function: SameSource, pool: Pool, plan: Plan) -> Verdicts:
+def answer_by(function: SameSource, plan: Plan) -> Verdicts:
     """The function's answer to every trial, in the plan's order. Nothing is stored: every call asks it anew.
 
     Raises: JudgeError [judge-function] where it fails, with the place, or says anything but a number from 0 to 1 or None.
     """
     name = getattr(function, "__qualname__", type(function).__name__)
-    answer = np.full(len(plan), np.nan)
+    answer, responses = np.full(len(plan), np.nan), plan.pool.every
     one, two = plan.text_rows
     other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
     for n in range(len(plan)):
-        texts = pool.every[one[n], plan.item[n]], pool.every[two[n], other[n]]
+        texts = responses[one[n], plan.item[n]], responses[two[n], other[n]]
         try:
             said: object = function(*texts)
         except Exception as error:

@@ -60,11 +60,6 @@ class Lexical:
     seed: int = 0
 
     name: ClassVar[str] = "lexical"
-    makes_calls: ClassVar[bool] = False
-    overhead_characters: ClassVar[int] = 0
-    answer_tokens: ClassVar[int] = 0
-    price_in: ClassVar[float | None] = 0.0
-    price_out: ClassVar[float | None] = 0.0
 
     def __post_init__(self) -> None:
         if type(self.seed) is not int or self.seed < 0:
@@ -72,16 +67,17 @@ class Lexical:
                 f"The lexical judge's seed is {self.seed!r}. Give a whole number, 0 or more.", slug="judge-parameters"
             )
 
-    def answer_many(self, pool: Pool, plan: Plan) -> Verdicts:
+    def answer_many(self, plan: Plan) -> Verdicts:
         """One answer a trial, none missing.
 
-        Raises: PlanError [plan-other-pool], [plan-missing-text]; JudgeError [lexical-few-items] under 8 items with responses,
+        Raises: PlanError [plan-missing-text]; JudgeError [lexical-few-items] under 8 items with responses,
         [lexical-nothing-shared] where the items to fit on do not let a scale be set.
         """
+        pool = plan.pool
         item_of, agent_of = np.nonzero(pool.every_present.T)
         once = np.flatnonzero(agent_of < pool.n_agents)  # two responses of one agent are no pair to fit on
         other_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
-        first, second = _rows_asked(pool, plan, other_item=other_item, rows=(agent_of, item_of))
+        first, second = _rows_asked(plan, other_item=other_item, rows=(agent_of, item_of))
         texts = segment([*pool.every.T[pool.every_present.T], *(item.prompt or "" for item in pool.items)])
 
         rng = own_stream(self.seed)
@@ -143,13 +139,8 @@ class Lexical:
         }
 
 
-def _rows_asked(pool: Pool, plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -> tuple[Index, Index]:
-    if plan.agent_ids != tuple(a.id for a in pool.agents) or plan.item_ids != tuple(i.id for i in pool.items):
-        raise PlanError(
-            f"The plan speaks of other agents or items than pool '{pool.name}' holds: {plan.n_agents} agents × {plan.n_items} "
-            f"items against {pool.n_agents} × {pool.n_items}. Make the plan from the pool it is judged on.",
-            slug="plan-other-pool",
-        )
+def _rows_asked(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -> tuple[Index, Index]:
+    pool = plan.pool
     row = np.full(pool.every.shape, -1)
     row[rows] = np.arange(len(rows[0]))
     one, two = plan.text_rows

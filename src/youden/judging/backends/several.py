@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from youden.errors import JudgeError
 from youden.judging.call.failures import TOO_MANY, CallError, is_silence
-from youden.nouns import MISSING_REASONS, Completion, Finding, Judge, Plan, Pool, Request, Verdicts
+from youden.nouns import MISSING_REASONS, Completion, Finding, Judge, Plan, Request, Verdicts
 from youden.nouns.pool import Codes
 
 IN_A_ROW = 3
@@ -169,9 +170,14 @@ class Jury:
         self._ballots = ballots
         self._vote = vote
 
-    def answer_many(self, pool: Pool, plan: Plan) -> Verdicts:
+    def answer_many(self, plan: Plan) -> Verdicts:
         """The jury's verdicts; usd, tokens and seconds are sums over its judges."""
         ballots = self._ballots
+        if any(each.plan is not plan for each in ballots):
+            raise JudgeError(
+                f"The ballots of '{self.name}' are on another plan than the jury was given. Pass the plan of the ballots.",
+                slug="judge-plan",
+            )
         hard = np.stack([each.hard for each in ballots])
         if self._vote == "majority":
             n_yes, n_no = (hard == 1).sum(axis=0), (hard == 0).sum(axis=0)

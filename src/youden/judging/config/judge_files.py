@@ -21,10 +21,15 @@ from pydantic import ValidationError
 
 from youden.errors import ConfigError
 from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
+from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
 from youden.judging.config.settings import JudgeConfig, price
+from youden.nouns import Json
 from youden.resources import find, roots
 from youden.text.yaml_text import misfit, read_yaml, unknown_key
+
+JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
+"""What a public function takes as its `judge`."""
 
 _TABLE = "model_prices_and_context_window_backup.json"
 PRICES = "prices.json"
@@ -117,6 +122,37 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
         raise ConfigError(f"{path} holds no keys. Write `backend: …`, `model: …` and so on.", slug="judge-config")
     config = _checked({"name": path.stem, **data}, where=str(path), folder=path.parent)
     return config.beside(path.parent)
+
+
+def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
+    """Return the config of a judge, or the function that was passed as one.
+
+    Parameters
+    ----------
+    judge : str, path, mapping, JudgeConfig or callable
+        Judge name, path of a judge YAML file, judge keys, a loaded config, or ``f(text_a, text_b)``.
+
+    Returns
+    -------
+    JudgeConfig or callable
+        A callable is returned as it is.
+
+    Raises
+    ------
+    ConfigError
+        [judge-config] if `judge` is none of these; as `load_judge_config`.
+    """
+    if isinstance(judge, JudgeConfig):
+        return judge
+    if isinstance(judge, str | Path | Mapping):
+        return load_judge_config(judge)
+    if callable(judge):
+        return judge
+    raise ConfigError(
+        f"This cannot be used as a judge: got {repr(judge)[:60]}. Pass a judge's name, the path of a .yaml file, a mapping "
+        "of judge keys, or a function of two responses that returns True, False or a number from 0 to 1.",
+        slug="judge-config",
+    )
 
 
 def known_judges() -> list[JudgeConfig]:

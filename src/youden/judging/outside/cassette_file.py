@@ -18,7 +18,7 @@ from youden.judging.question.parsing import Reading
 from youden.judging.question.questions import Questions, canonical, key_of, keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import look_up
-from youden.nouns import Completion, Message, Plan, Pool
+from youden.nouns import Completion, Message, Plan
 from youden.text.yaml_text import misfit
 
 VERSION = 1
@@ -109,10 +109,10 @@ def entry(key: str, request: Mapping[str, object], outcome: Completion | Failure
     return Entry(key, orjson.loads(orjson.dumps(request)), outcome)
 
 
-def recorded(questions: Questions, plan: Plan, pool: Pool, store: Store) -> Iterator[tuple[str, Entry | None]]:
+def recorded(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
     """(key, entry) of every distinct request of `plan`, None where the store knows nothing of it."""
     seen: set[str] = set()
-    chunks = look_up(keys(questions, plan, pool), store, ask=lambda row, _: questions.request(plan, pool, row))
+    chunks = look_up(keys(questions, plan), store, ask=lambda row, _: questions.request(plan, row))
     for call in (one for chunk in chunks for one in chunk):
         if call.key not in seen:
             seen.add(call.key)

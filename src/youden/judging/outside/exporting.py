@@ -26,7 +26,7 @@ from youden.judging.outside.lines import request_line
 from youden.judging.question.questions import Questions, keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
-from youden.nouns import Plan, Pool, Request
+from youden.nouns import Plan, Request
 from youden.nouns.pool import Positions
 from youden.text.yaml_text import misfit
 
@@ -47,13 +47,13 @@ class Requests:
     digests: Mapping[int, str]
 
     @classmethod
-    def of(cls, config: JudgeConfig, plan: Plan, pool: Pool, *, lengths: Collection[int] = ()) -> Requests:
+    def of(cls, config: JudgeConfig, plan: Plan, *, lengths: Collection[int] = ()) -> Requests:
         """All that `config` is asked. lengths: of the first trials, whose digests are wanted."""
         questions = config.questions()
-        every, digests = _digests(questions, plan, pool, lengths=lengths)
+        every, digests = _digests(questions, plan, lengths=lengths)
         key, row = np.unique(every, return_index=True)
         n_messages = len(questions.prompt.messages("", "", hint=questions.hint))
-        return cls(config, key, row, questions.characters(plan, pool)[row], n_messages, digests)
+        return cls(config, key, row, questions.characters(plan)[row], n_messages, digests)
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
         """int64[N]: where each of these keys, bytes S32[N], stands in `key`, −1 for one that is not asked."""
@@ -93,12 +93,10 @@ def _bytes_of_key(key: object) -> bytes:
     return found if len(found) == BYTES else b""
 
 
-def _digests(
-    questions: Questions, plan: Plan, pool: Pool, *, lengths: Collection[int]
-) -> tuple[np.ndarray, dict[int, str]]:
+def _digests(questions: Questions, plan: Plan, *, lengths: Collection[int]) -> tuple[np.ndarray, dict[int, str]]:
     every = np.empty(len(plan), dtype=f"S{BYTES}")
     hasher, digests = hashlib.sha256(), {}
-    for row, key in keys(questions, plan, pool):
+    for row, key in keys(questions, plan):
         if row in lengths:
             digests[row] = hasher.hexdigest()
         every[row] = one = bytes.fromhex(key)
@@ -238,7 +236,6 @@ class ExportedPlan:
 
 def export_requests(
     plan: Plan,
-    pool: Pool,
     *,
     config: JudgeConfig,
     store: Store,
@@ -264,7 +261,7 @@ def export_requests(
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         done = [
-            _exported(plan, pool, config=one, store=store, folder=part / name, format=format, shards=shards)
+            _exported(plan, config=one, store=store, folder=part / name, format=format, shards=shards)
             for one, name in zip(members, names, strict=True)
         ]
         if any(one.requests for one in done):
@@ -283,12 +280,12 @@ def export_requests(
 
 
 def _exported(
-    plan: Plan, pool: Pool, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
+    plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> ExportedPlan:
     n_own = len(plan) - plan.n_follow_ups
-    asked = Requests.of(config, plan, pool, lengths={n_own})
+    asked = Requests.of(config, plan, lengths={n_own})
     questions = config.questions()
-    rest = np.fromiter(_wanted(asked, store, questions, plan, pool), dtype=np.int64)
+    rest = np.fromiter(_wanted(asked, store, questions, plan), dtype=np.int64)
     n_files = min(shards, len(rest))
     names = [f"requests-{number}.{format}" for number in range(n_files)]
     manifest = Manifest(
@@ -304,13 +301,13 @@ def _exported(
     folder.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(names):
         begin, end = (len(rest) * at // n_files for at in (number, number + 1))
-        requests = ((asked.name(at), questions.request(plan, pool, int(asked.row[at]))) for at in rest[begin:end])
+        requests = ((asked.name(at), questions.request(plan, int(asked.row[at]))) for at in rest[begin:end])
         WRITERS[format](folder / name, requests, manifest)
     (folder / NAME).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return ExportedPlan(len(rest), tuple(folder / name for name in names))
 
 
-def _wanted(asked: Requests, store: Store, questions: Questions, plan: Plan, pool: Pool) -> Iterator[int]:
+def _wanted(asked: Requests, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
     """Where the requests stand that have neither an answer nor a rejection in `store` and can be sent, in the plan's order."""
     rest = iter(np.argsort(asked.row).tolist())
     while chunk := {asked.name(at): at for at in islice(rest, CHUNK)}:
@@ -319,5 +316,5 @@ def _wanted(asked: Requests, store: Store, questions: Questions, plan: Plan, poo
         for key, at in chunk.items():
             if key in answers or (key in failures and failures[key].kind == "rejected"):
                 continue
-            if questions.context is None or questions.fits(questions.request(plan, pool, int(asked.row[at]))):
+            if questions.context is None or questions.fits(questions.request(plan, int(asked.row[at]))):
                 yield at

@@ -35,7 +35,7 @@ from youden.judging.outside.exporting import (
 from youden.judging.outside.lines import LineReader, ResultLine, remember
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK, Served
-from youden.nouns import Completion, Plan, Pool
+from youden.nouns import Completion, Plan
 from youden.text.sentences import counted
 from youden.unpacking import open_parquet, unpacked
 
@@ -239,9 +239,7 @@ class ImportCounts:
             yield f"{counted(self.doubted, 'answer', 'says it', 'say they')} used tokens as cannot be: taken as unknown"
 
 
-def import_answers(
-    paths: Sequence[Path], plan: Plan, pool: Pool, *, config: JudgeConfig, store: Store, payer: str
-) -> ImportCounts:
+def import_answers(paths: Sequence[Path], plan: Plan, *, config: JudgeConfig, store: Store, payer: str) -> ImportCounts:
     """Take the answers at `paths` to what `config`, or each judge of a jury, is asked by `plan`.
 
     An answer that `store` holds stays. What was spent on new ones is noted as unknown under `payer`.
@@ -255,7 +253,7 @@ def import_answers(
     n_own = len(plan) - plan.n_follow_ups
     lengths = {one.trials for one in said.values() if one.trials <= n_own}
     members = asked_judges(config)
-    taking = _Taking([Requests.of(one, plan, pool, lengths=lengths) for one in members], store, payer)
+    taking = _Taking([Requests.of(one, plan, lengths=lengths) for one in members], store, payer)
     for where, manifest in said.items():
         refuse_other_plan(where, manifest, [(one.config, one.digests.get(manifest.trials)) for one in taking.asked])
     for one in members:

@@ -19,7 +19,7 @@ import orjson
 from youden.errors import InputError
 from youden.judging.question.parsing import Decision, Reading, Truncation, decision_hint, read_answer, shortened
 from youden.judging.question.prompts import Prompt, fence_of
-from youden.nouns import INDEPENDENT, Completion, Json, Plan, Pool, Request
+from youden.nouns import INDEPENDENT, Completion, Json, Plan, Request
 from youden.nouns.pool import Bools, Positions
 from youden.text.printable import sendable
 
@@ -50,12 +50,12 @@ class Questions:
     truncate: Truncation = "refuse"
     answer_tokens: int = 0
 
-    def request(self, plan: Plan, pool: Pool, row: int) -> Request:
+    def request(self, plan: Plan, row: int) -> Request:
         """The request for trial `row`, its texts in the plan's order, shortened where they have to be.
 
         Raises: InputError [plan-missing-text] where the pool has no response.
         """
-        item, texts, (one, two) = plan.item.item(row), pool.every, plan.text_rows
+        item, texts, (one, two) = plan.item.item(row), plan.pool.every, plan.text_rows
         other = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
         first, second = texts.item(one.item(row), item), texts.item(two.item(row), other)
         if first is None or second is None:
@@ -66,12 +66,12 @@ class Questions:
             )
         return self.about(first, second, replicate=plan.replicate.item(row))
 
-    def request_under(self, key: str, plan: Plan, pool: Pool, row: int) -> Request:
+    def request_under(self, key: str, plan: Plan, row: int) -> Request:
         """As `request`, which has to have the key under which its answer will be kept.
 
         Raises: InputError [keys-other] where it has another; as `request`.
         """
-        request = self.request(plan, pool, row)
+        request = self.request(plan, row)
         if (made := self.key(request)) != key:
             raise InputError(
                 f"The key kept for {trial_name(plan, row)} is {key[:12]}, and its request has {made[:12]}: the file of keys in "
@@ -91,10 +91,10 @@ class Questions:
         """What the answer to `request` is stored under."""
         return key_of(canonical(request, address=self.address))
 
-    def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
+    def all(self, plan: Plan) -> Iterator[tuple[int, str, Request]]:
         """(row, key, request) of every trial, one at a time."""
         for row in range(len(plan)):
-            request = self.request(plan, pool, row)
+            request = self.request(plan, row)
             yield row, self.key(request), request
 
     def fits(self, request: Request) -> bool:
@@ -116,17 +116,17 @@ class Questions:
     def _readings(self) -> dict[tuple[str, str, str | None], Reading]:
         return {}
 
-    def cut(self, plan: Plan, pool: Pool) -> Bools:
+    def cut(self, plan: Plan) -> Bools:
         """bool[N]: the trials whose texts are shortened."""
         if self.room is None or self.truncate == "refuse":
             return np.zeros(len(plan), dtype=np.bool_)
-        return np.asarray(_characters_of(plan, pool) > self.room)
+        return np.asarray(_characters_of(plan) > self.room)
 
-    def characters(self, plan: Plan, pool: Pool) -> Positions:
+    def characters(self, plan: Plan) -> Positions:
         """int64[N]: characters of each trial's messages."""
-        found = _characters_of(plan, pool) + self.around
-        for row in np.flatnonzero(self.cut(plan, pool)).tolist():
-            found[row] = characters(self.request(plan, pool, row))
+        found = _characters_of(plan) + self.around
+        for row in np.flatnonzero(self.cut(plan)).tolist():
+            found[row] = characters(self.request(plan, row))
         return found
 
     @cached_property
@@ -169,10 +169,11 @@ def key_of(canonical: Mapping[str, object]) -> str:
     return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _characters_of(plan: Plan, pool: Pool) -> Positions:
+def _characters_of(plan: Plan) -> Positions:
     """int64[N]: characters of each trial's two texts, as the pool has them."""
     (item, other), (one, two) = plan.trials.text_cells, plan.text_rows
-    return pool.every_length[one, item] + pool.every_length[two, other]
+    lengths = plan.pool.every_length
+    return lengths[one, item] + lengths[two, other]
 
 
 def characters(request: Request) -> int:
@@ -203,10 +204,10 @@ Keyed = tuple[int, str]
 class Keys(Protocol):
     """Where the keys of a plan come from: `keys`, which makes them, or a file that holds them."""
 
-    def __call__(self, questions: Questions, plan: Plan, pool: Pool, *, start: int = 0) -> Iterator[Keyed]: ...
+    def __call__(self, questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[Keyed]: ...
 
 
-def keys(questions: Questions, plan: Plan, pool: Pool, *, start: int = 0) -> Iterator[Keyed]:
+def keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[Keyed]:
     """Row and key of every trial from `start` on, in order.
 
     Raises: InputError [plan-missing-text] where the pool has no response.
@@ -227,11 +228,11 @@ def keys(questions: Questions, plan: Plan, pool: Pool, *, start: int = 0) -> Ite
         for row, (first, second, replicate) in enumerate(zip(*columns, strict=True), begin):
             one, two = kept.get(first), kept.get(second)
             if one is None:
-                one = kept[first] = _text(questions, plan, pool, row, divmod(first, n_items))
+                one = kept[first] = _text(questions, plan, row, divmod(first, n_items))
             if two is None:
-                two = kept[second] = _text(questions, plan, pool, row, divmod(second, n_items))
+                two = kept[second] = _text(questions, plan, row, divmod(second, n_items))
             if room is not None and one[0] + two[0] > room:
-                yield row, questions.key(questions.request(plan, pool, row))
+                yield row, questions.key(questions.request(plan, row))
                 continue
             template = templates.get(replicate)
             if template is None:
@@ -243,10 +244,10 @@ _Text = tuple[int, int, bytes, bytes]
 """Characters as the pool has them and as they are sent; the text as it is sent, and as it stands inside JSON."""
 
 
-def _text(questions: Questions, plan: Plan, pool: Pool, row: int, cell: tuple[int, int]) -> _Text:
-    text = pool.every[cell]
+def _text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _Text:
+    text = plan.pool.every[cell]
     if text is None:
-        questions.request(plan, pool, row)  # which says what is missing
+        questions.request(plan, row)  # which says what is missing
     sent = sendable(text)
     return len(text), len(sent), sent.encode(), orjson.dumps(sent)[1:-1]
 

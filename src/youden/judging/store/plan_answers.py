@@ -19,7 +19,7 @@ from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Keyed, Questions
 from youden.judging.store.answers import Store
 from youden.judging.store.contract import Payment
-from youden.nouns import MISSING_REASONS, Completion, Finding, Json, Plan, Pool, Request, Verdicts
+from youden.nouns import MISSING_REASONS, Completion, Finding, Json, Plan, Request, Verdicts
 from youden.nouns.pool import Bools
 
 CHUNK = 1000
@@ -180,7 +180,6 @@ class PlanAnswers:
 def read_answers(
     questions: Questions,
     plan: Plan,
-    pool: Pool,
     store: Store,
     keys: Iterable[Keyed],
     *,
@@ -203,7 +202,7 @@ def read_answers(
         read: list[tuple[Reading, Completion | None]] = []
         for row, key in chunk:
             outcome = known.get(key)
-            if outcome is None and questions.fits(questions.request(plan, pool, row)):
+            if outcome is None and questions.fits(questions.request(plan, row)):
                 missed(key, row)
                 continue
             rows.append(row)

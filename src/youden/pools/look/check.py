@@ -46,8 +46,8 @@ USUAL = ("cyclic",)
 def cost_of_run(config: RunConfig) -> DesignCost:
     """What the run's own plan takes with its own judge. Raises: PoolError, PlanError, ConfigError."""
     judge = load_judge_config(config.judge)
-    pool, plan = draw_run_plan(config)
-    cost = estimate(plan, pool, judge)
+    plan = draw_run_plan(config)
+    cost = estimate(plan, judge)
     return DesignCost(plan.design, judge.name, cost.calls, cost.tokens_in, cost.tokens_out, cost.usd)
 
 
