@@ -91,7 +91,7 @@ def test_a_function_that_is_no_judge_is_an_error_that_says_so(judge: object, sai
     pool = make_pool(3, 10)
     with pytest.raises(JudgeError, match=said):
         youden.judge(dense_plan(pool), judge=judge)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"42 was given as a judge\. Give a judge's name.*\[judge-config\]"):
+    with pytest.raises(ConfigError, match=r"got 42\. Pass a judge's name.*\[judge-config\]"):
         youden.judge(dense_plan(pool), judge=42)  # type: ignore[arg-type]
 
 

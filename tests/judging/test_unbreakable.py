@@ -247,7 +247,7 @@ PYTHON = """
 import youden
 pool = youden.read_pool("pool")
 plan = youden.make_plan(pool, design="cyclic", calls=300, holdout=0.0, seed=0)
-print(youden.judge(plan, pool, judge="judge.yaml", store="v.db", max_cost=100000).answered.all())
+print(youden.judge(plan, judge="judge.yaml", store="v.db", max_cost=100000).answered.all())
 """
 
 

@@ -263,7 +263,7 @@ def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
 
 
 def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
-    swapped = replace(PLAN, agent_ids=(PLAN.agent_ids[1], PLAN.agent_ids[0], "other"))
+    swapped = replace(PLAN, agent_ids=(PLAN.agent_ids[1], PLAN.agent_ids[0], "other"), source=None)
     assert same_trials(PLAN, PLAN).tolist() == [0, 1, 2, 3, 4]
     assert same_trials(PLAN, swapped).tolist() == [1, 0, -1, -1, -1]
     mine, theirs = (answer_with(PLAN, np.array(answers)) for answers in ([1.0] * 5, [0.0, 1.0, 0.0, 1.0, 1.0]))

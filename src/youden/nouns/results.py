@@ -108,6 +108,8 @@ class Scores(ReadOnly):
     value: float[K, J] in [−1, 1]; NaN is unseen (or kept out by the split).
     weight: float[K, J], answered paired trials behind a cell; 0 where unseen.
     cells: the same as columns, of the cells that have a value. Scores of `of_cells` have matrices only once they are asked for.
+
+    Raises: StatisticsError [scores-ids], [weights-shape] if matrices and ids do not fit each other.
     """
 
     value: Floats
@@ -116,6 +118,24 @@ class Scores(ReadOnly):
     kind: ScoreKind
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self._check_ids(self.value.shape)
+        if self.weight.shape != self.value.shape:
+            raise StatisticsError(
+                f"The weights do not fit the scores: got the shape {self.weight.shape} for {self.value.shape}. "
+                "Pass one weight per score.",
+                slug="weights-shape",
+            )
+        super().__post_init__()
+
+    def _check_ids(self, shape: tuple[int, ...]) -> None:
+        if shape != (len(self.agent_ids), len(self.item_ids)):
+            raise StatisticsError(
+                f"The scores do not fit their ids: got the shape {shape} for {len(self.agent_ids)} agents and "
+                f"{len(self.item_ids)} items. Pass one row per agent and one column per item.",
+                slug="scores-ids",
+            )
 
     @classmethod
     def of_cells(
@@ -131,16 +151,11 @@ class Scores(ReadOnly):
         freeze([cells.value, cells.weight])
         made = object.__new__(cls)
         made.__dict__.update(cells=cells, role=role, kind=kind, agent_ids=agent_ids, item_ids=item_ids)
+        made._check_ids((cells.at.n_agents, cells.at.n_items))
         return made
 
     @cached_property
     def cells(self) -> ScoredCells:
-        """Raises: StatisticsError [weights-shape] where the matrices do not fit each other."""
-        if self.weight.shape != self.value.shape:
-            raise StatisticsError(
-                f"Weights came with the shape {self.weight.shape}, scores with {self.value.shape}. Give one weight a score.",
-                slug="weights-shape",
-            )
         at = CellIndex.of(~np.isnan(self.value))
         return ScoredCells(at, self.value[at.agent, at.item], self.weight[at.agent, at.item])
 

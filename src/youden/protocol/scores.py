@@ -7,10 +7,11 @@ one call.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
+from youden.errors import StatisticsError
 from youden.nouns import (
     INDEPENDENT,
     PAIRED,
@@ -122,6 +123,11 @@ def train_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
         `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that was not seen or is held out; `weight`, of
         the same shape, the number of answers behind each cell.
 
+    Raises
+    ------
+    StatisticsError
+        [score-kind] if there is no such kind.
+
     Notes
     -----
     D = TPR − FPR of the pair, or TPR − the pooled FPR. Under the rule `shared`, no trial that touches a held-out cell on
@@ -167,6 +173,11 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
     -------
     Scores
         As `train_scores` returns them, with the role "holdout".
+
+    Raises
+    ------
+    StatisticsError
+        [score-kind] if there is no such kind.
 
     Examples
     --------
@@ -221,6 +232,10 @@ def _difference(rates: Rates, fpr: Floats, clean_detail: Bools | None) -> Floats
 
 
 def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
+    if kind not in get_args(ScoreKind):
+        raise StatisticsError(
+            f"There is no kind of scores '{kind}'. Pass one of: {', '.join(get_args(ScoreKind))}.", slug="score-kind"
+        )
     held = rates.split.holdout
     answered = ~np.isnan(difference)
     seen = slice(None) if answered.all() else np.flatnonzero(answered)

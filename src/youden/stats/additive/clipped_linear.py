@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import inv
 
+from youden.errors import StatisticsError
 from youden.nouns import Scores
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
@@ -223,8 +224,35 @@ class ClippedLinear(Estimator):
         return np.clip(self.ability_[:, None] - self.difficulty_, -1, 1)
 
     def predict_at(self, agent: Ids | Positions, item: Ids | Positions) -> Floats:
-        """`predict` of single cells by position, int[N] each: float[N]. Raises: StatisticsError [not-fitted]."""
+        """Predict single cells.
+
+        Parameters
+        ----------
+        agent, item : int array (n_cells,)
+            Positions of the agents and items.
+
+        Returns
+        -------
+        float array (n_cells,)
+            As `predict` has them.
+
+        Raises
+        ------
+        StatisticsError
+            [not-fitted]; [cells-length] if the arrays differ in shape; [cells-id] for a position that was not fitted.
+        """
         self._check_fitted()
+        if agent.shape != item.shape:
+            raise StatisticsError(
+                f"Agents and items must have one shape: got {agent.shape} and {item.shape}. Pass one item per agent.",
+                slug="cells-length",
+            )
+        for noun, at, n in (("agent", agent, len(self.ability_)), ("item", item, len(self.difficulty_))):
+            if at.size and not 0 <= at.min() <= at.max() < n:
+                raise StatisticsError(
+                    f"There are {n} {noun}s: got the positions {at.min()} to {at.max()}. Pass positions from 0 to {n - 1}.",
+                    slug="cells-id",
+                )
         return np.clip(self.ability_[agent] - self.difficulty_[item], -1, 1)
 
     @property

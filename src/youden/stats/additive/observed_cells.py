@@ -37,11 +37,26 @@ class Cells:
     low: float
     high: float
 
+    def __post_init__(self) -> None:
+        columns = {"agent": self.agent, "item": self.item, "weight": self.weight}
+        for name, column in columns.items():
+            if column is not None and column.shape != self.score.shape:
+                raise StatisticsError(
+                    f"The columns of cells must have one length: got {column.shape} in {name} for scores of the shape "
+                    f"{self.score.shape}. Make cells with check_cells.",
+                    slug="cells-length",
+                )
+
     def __len__(self) -> int:
         return len(self.score)
 
     def where(self, kept: NDArray[np.bool_]) -> Cells:
-        """The cells of a mask bool[N], as a copy."""
+        """The cells of a mask bool[N], as a copy. Raises: StatisticsError [cells-length]."""
+        if kept.shape != (len(self),):
+            raise StatisticsError(
+                f"The mask does not fit the cells: got the shape {kept.shape} for {len(self)} cells. Pass one value per cell.",
+                slug="cells-length",
+            )
         weight = None if self.weight is None else self.weight[kept]
         columns = (self.agent[kept], self.item[kept], self.score[kept])
         return Cells(*columns, weight, self.n_agents, self.n_items, self.low, self.high)
@@ -98,7 +113,7 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     >>> cells_of([[0.5, np.nan], [0.25, 0.75]]).item.tolist()
     [0, 0, 1]
 
-    Raises: StatisticsError [scores-shape], and those of `check_cells`.
+    Raises: StatisticsError [scores-shape], [weights-shape], and those of `check_cells`.
     """
     if issparse(matrix):
         return _cells_of_entries(matrix, weight=weight)
@@ -110,7 +125,15 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
         )
     seen = ~np.isnan(scores)
     agent, item = np.nonzero(seen)
-    weights = None if weight is None else np.asarray(weight)[seen]
+    weights = None if weight is None else np.asarray(weight)
+    if weights is not None:
+        if weights.shape != scores.shape:
+            raise StatisticsError(
+                f"The weights do not fit the scores: got the shape {weights.shape} for {scores.shape}. "
+                "Pass one weight per score.",
+                slug="weights-shape",
+            )
+        weights = weights[seen]
     n_agents, n_items = scores.shape
     return check_cells(agent, item, scores[seen], n_agents=n_agents, n_items=n_items, weight=weights)
 

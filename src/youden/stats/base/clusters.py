@@ -25,7 +25,7 @@ def check_level(level: float) -> None:
         raise StatisticsError(f"The interval's level is {level}. Give one between 0 and 1, such as 0.95.", slug="level")
 
 
-def check_trials(*columns: Ids | Floats, answer: Floats) -> None:
+def check_trials(*columns: Ids | Floats | Bools, answer: Floats) -> None:
     """Raises: StatisticsError [trial-columns] unless all are as long as `answer`, [trial-answer] on NaN."""
     lengths = [*(len(column) for column in columns), len(answer)]
     if len(set(lengths)) > 1:
@@ -50,7 +50,7 @@ class PairBlock:
     level: int[R], numbered from 0, what a trial has its level from, by default its item. first_weight, second_weight: bool[R],
     whether a trial tells of that agent: where all trials of a level have a partner in common, they tell nothing of it.
 
-    Raises: StatisticsError [trial-columns], [trial-answer].
+    Raises: StatisticsError [trial-columns], [trial-answer], [trial-item] if an item is not below `n_items`.
     """
 
     first: Ids
@@ -65,7 +65,16 @@ class PairBlock:
     second_weight: Bools | bool = True
 
     def __post_init__(self) -> None:
-        check_trials(self.first, self.second, self.item, self.weight, self.levels, answer=self.value)
+        check_trials(self.first, self.second, self.item, self.weight, self.rate, self.levels, answer=self.value)
+        for flags in (self.first_weight, self.second_weight):
+            if not isinstance(flags, bool):
+                check_trials(flags, answer=self.value)
+        if len(self.item) and not 0 <= self.item.min() <= self.item.max() < self.n_items:
+            raise StatisticsError(
+                f"Items must be positions below n_items: got {self.item.min()} to {self.item.max()} for {self.n_items} "
+                "items. Number the items of a block from 0.",
+                slug="trial-item",
+            )
 
     @classmethod
     def of(
@@ -167,10 +176,22 @@ class CentredCovariance(ReadOnly):
     """covariance: float[K, K], of the θ_i − θ̄, θ̄ the mean over agents that have one, NaN for others; freedom: float[K].
 
     The variance of a difference θ_i − θ_k is C_ii + C_kk − 2C_ik. freedom: of Student's t, NaN without a covariance.
+
+    Raises: StatisticsError [covariance-shape].
     """
 
     covariance: Floats
     freedom: Floats
+
+    def __post_init__(self) -> None:
+        n = self.freedom.size
+        if self.freedom.shape != (n,) or self.covariance.shape != (n, n):
+            raise StatisticsError(
+                f"The covariance and the degrees of freedom do not fit: got the shapes {self.covariance.shape} and "
+                f"{self.freedom.shape}. Pass arrays of the shapes (n_agents, n_agents) and (n_agents,).",
+                slug="covariance-shape",
+            )
+        super().__post_init__()
 
     @property
     def error(self) -> Floats:
@@ -296,5 +317,11 @@ def _unseen(squares: Floats, fourth: Floats, n: Floats | Positions, *, least: fl
 
 
 def _between(matrix: Floats, factor: Floats) -> Floats:
+    if factor.shape != matrix.shape[:1]:
+        raise StatisticsError(
+            f"The factors do not fit the covariance: got the shape {factor.shape} for {len(matrix)} agents. "
+            "Pass one factor per agent.",
+            slug="covariance-shape",
+        )
     root = np.sqrt(factor)
     return np.asarray(matrix * root[:, None] * root)

@@ -41,8 +41,9 @@ def check_score_matrix(
 def check_scored_cells(scores: Scores) -> ScoredCells:
     """The cells of `scores`, in [−1, 1] and with weights that are finite and ≥ 0.
 
-    Raises: StatisticsError [scores-infinite], [scores-range], [weights-negative], [weights-shape].
+    Raises: StatisticsError [scores-infinite], [scores-range], [weights-negative], [weights-shape], [scores-holdout].
     """
+    _refuse_holdout(scores)
     cells = scores.cells
     agent, item = cells.at.agent, cells.at.item
     broken = np.abs(cells.value) > 1
@@ -59,6 +60,16 @@ def check_scored_cells(scores: Scores) -> ScoredCells:
             slug="weights-negative",
         )
     return cells
+
+
+def _refuse_holdout(scores: Scores) -> None:
+    """Raises: StatisticsError [scores-holdout] for scores that nothing may be learned from."""
+    if scores.role == "holdout":
+        raise StatisticsError(
+            "An estimator must not learn from held-out cells: got scores with the role 'holdout'. Pass training scores "
+            "(train_scores).",
+            slug="scores-holdout",
+        )
 
 
 def _named(agent: str, item: str) -> str:
@@ -133,9 +144,10 @@ class Estimator:
 def observed_scores(scores: Scores | ArrayLike) -> Floats:
     """float[K, J] in [−1, 1] with at least one cell, NaN unseen; a score's weight only says whether it was seen.
 
-    Raises: StatisticsError [scores-empty], and those of `check_score_matrix`.
+    Raises: StatisticsError [scores-empty], [scores-holdout], and those of `check_score_matrix`.
     """
     if isinstance(scores, Scores):
+        _refuse_holdout(scores)
         value = check_score_matrix(scores.value, agent_ids=scores.agent_ids, item_ids=scores.item_ids)
         value = np.where(scores.weight == 0, np.nan, value)
     else:

@@ -30,11 +30,14 @@ def rank_ranges(low: Floats, high: Floats, *, component: Ids | None = None) -> R
     low, high: float[K]; NaN in either is no interval: such an agent may hold any place and bars nobody else's.
     component: int[K], as `Solution.component`: agents of two components bar each other from no place.
 
-    Raises: StatisticsError [interval-order] where low exceeds high.
+    Raises: StatisticsError [interval-order] where low exceeds high, [metric-shape].
 
     >>> rank_ranges(np.array([0.7, 0.4, 0.1]), np.array([0.9, 0.8, 0.3]))
     RankRange(low=array([1, 1, 3], dtype=int32), high=array([2, 2, 3], dtype=int32))
     """
+    for other in (high, low if component is None else component):
+        if other.shape != low.shape or low.ndim != 1:
+            raise shapes_differ(low, other)
     if (low > high).any():
         raise StatisticsError(
             f"{int((low > high).sum())} intervals end before they begin. Give low ≤ high.", slug="interval-order"
@@ -110,7 +113,7 @@ def ranking_auc(ability: Floats, positive: Bools) -> float:
     >>> ranking_auc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
     0.875
     """
-    _check_groups(ability, positive)
+    positive = _check_groups(ability, positive)
     return float(_auc(ability[None, :], positive)[0])
 
 
@@ -133,7 +136,10 @@ def auc_interval(
 
     Raises: StatisticsError as `ranking_auc`, [level], and [interval-order] where low exceeds high.
     """
-    _check_groups(ability, positive)
+    positive = _check_groups(ability, positive)
+    for ends in (low, high):
+        if ends.shape != ability.shape:
+            raise shapes_differ(ability, ends)
     z = _z(level)
     if (low > high).any():
         raise StatisticsError("An ability's interval ends before it begins. Give low ≤ high.", slug="interval-order")
@@ -143,8 +149,8 @@ def auc_interval(
         return Metric(value, np.nan, np.nan, level, f"none: {int(np.isnan(error).sum())} abilities have no interval")
     draws = _auc(ability + error * rng.standard_normal((n_draws, len(ability))), positive)
     tail = (1 - level) / 2
-    ends = np.quantile(draws, [tail, 1 - tail])
-    below, above = min(value, float(ends[0])), max(value, float(ends[1]))
+    lowest, highest = np.quantile(draws, [tail, 1 - tail]).tolist()
+    below, above = min(value, lowest), max(value, highest)
     if below == above:
         return Metric(
             value, np.nan, np.nan, level, f"none: the errors of abilities leave it as it is in {level:.0%} of draws"
@@ -164,6 +170,7 @@ def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Met
     from scipy.optimize import brentq
 
     z = _z(level)
+    positive = _check_groups(ability, positive)
     value = ranking_auc(ability, positive)
     n_pairs = int(positive.sum()) * int((~positive).sum())
     half = len(positive) / 2 - 1
@@ -240,9 +247,17 @@ def _check(ability: Floats, reference: Floats, *, level: float) -> None:
         )
 
 
-def _check_groups(ability: Floats, positive: Bools) -> None:
+def _check_groups(ability: Floats, positive: Bools) -> Bools:
+    """Return `positive` as bool[K]; numbers would be taken for positions."""
     if ability.shape != positive.shape or ability.ndim != 1:
         raise shapes_differ(ability, positive)
+    if not np.isin(positive, (0, 1)).all():
+        raise StatisticsError(
+            f"The group of each agent must be true or false: got {positive[~np.isin(positive, (0, 1))][0]}. "
+            "Pass a boolean array.",
+            slug="auc-groups",
+        )
+    positive = positive.astype(np.bool_)
     if missing := int(np.isnan(ability).sum()):
         raise _missing(missing, "agents have no ability")
     if positive.all() or not positive.any():
@@ -251,9 +266,10 @@ def _check_groups(ability: Floats, positive: Bools) -> None:
             "Give at least one agent on each side.",
             slug="auc-one-group",
         )
+    return positive
 
 
-def shapes_differ(one: Floats, other: Floats | Bools) -> StatisticsError:
+def shapes_differ(one: Floats, other: Floats | Bools | Ids) -> StatisticsError:
     """The error for arrays that are not aligned."""
     return StatisticsError(
         f"Two arrays of one shape are compared, but {one.shape} and {other.shape} arrived. Align them first.",

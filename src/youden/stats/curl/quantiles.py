@@ -138,6 +138,11 @@ def curl_ecdf(matrix: Floats, at: ArrayLike) -> Floats:
 
 def _checked_gaps(matrix: Floats) -> _Gaps:
     scores = np.asarray(matrix, dtype=np.float64)
+    if scores.ndim != 2:
+        raise StatisticsError(
+            f"Scores must be a matrix of agents × items: got the shape {scores.shape}. Pass a two-dimensional array.",
+            slug="scores-shape",
+        )
     if np.isinf(scores).any():
         raise StatisticsError(
             f"{int(np.isinf(scores).sum())} scores are infinite. Clip them before changing scale; NaN means missing.",

@@ -185,7 +185,8 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
     blocks: all answers, each of weight 1, each time it is called; their levels are slots where target is `these-items`, all of a
     slot in one block.
 
-    Raises: StatisticsError [slot-missing].
+    Raises: StatisticsError [slot-missing]; [trial-agent], [trial-item] if the blocks do not have these agents and items;
+    [trial-target].
     Source: none in the paper; project statistics, designs over calls. A plan with its false positives: `TrialMean`.
 
     >>> first, second, item = np.array([0, 1, 2, 0, 1, 2]), np.array([1, 2, 0, 2, 0, 1]), np.array([0, 0, 0, 1, 1, 1])
@@ -194,16 +195,30 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
     >>> found.ability.tolist(), found.covariance.half_width().round(2).tolist()
     ([0.875, 0.5, 0.375], [0.13, 0.15, 0.13])
     """
+    if target not in METHODS:
+        raise StatisticsError(
+            f"There is no target '{target}'. Pass one of: {', '.join(METHODS)}.",
+            slug="trial-target",
+        )
     n, total, squares = np.zeros((3, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
+    n_items_met = 0
     these, name = target == "these-items", "slots" if target == "these-items" else "items"
     for block in blocks():
+        _check_agents(block, n_agents)
+        n_items_met += block.n_items
         times = by_cell(block, block.weight, n_agents)
         in_clusters = by_level(block, block.weight, n_agents) if these else times
         n += times.sum(axis=1)
         total += by_cell(block, block.value, n_agents).sum(axis=1)
         squares += (times**2).sum(axis=1)
         n_clusters += (in_clusters > 0).sum(axis=1)
+    if n_items_met != n_items:
+        raise StatisticsError(
+            f"The blocks do not have all items: got blocks of {n_items_met} items for n_items={n_items}. "
+            "Pass all blocks, and the sum of their items.",
+            slug="trial-item",
+        )
     mean = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
     whole = np.maximum(n, 1)
     moves = partial(_moves_of_means, blocks, mean, whole)
@@ -220,6 +235,17 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
             size=1 / whole,
         )
     return TrialMeans(mean, n, covariance, METHODS[target], moves)
+
+
+def _check_agents(block: PairBlock, n_agents: int) -> None:
+    """Raises: StatisticsError [trial-agent] unless all agents are positions below `n_agents`."""
+    for side in (block.first, block.second):
+        if len(side) and not 0 <= side.min() <= side.max() < n_agents:
+            raise StatisticsError(
+                f"Agents must be positions below n_agents: got {side.min()} to {side.max()} for {n_agents} agents. "
+                "Pass the number of agents that the trials were drawn for.",
+                slug="trial-agent",
+            )
 
 
 def nothing_known(n_agents: int) -> CentredCovariance:

@@ -1,0 +1,127 @@
+"""Arrays that do not fit each other are refused by every public statistic, before a number is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from youden import ClippedLinear, stats
+from youden.errors import StatisticsError
+from youden.nouns import Scores
+
+THREE, FOUR = np.array([0.1, 0.5, 0.9]), np.array([0.1, 0.4, 0.6, 0.9])
+GROUPS = np.array([True, False, True, False])
+RNG = np.random.default_rng(0)
+TRIALS: dict[str, Any] = {
+    "first": np.array([0, 1, 2, 0, 1, 2], dtype=np.int32),
+    "second": np.array([1, 2, 0, 2, 0, 1], dtype=np.int32),
+    "item": np.array([0, 0, 0, 1, 1, 1], dtype=np.int32),
+    "value": np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]),
+    "weight": np.ones(6),
+    "rate": np.zeros(6),
+    "n_items": 2,
+}
+
+
+def covariance(n: int) -> stats.CentredCovariance:
+    return stats.CentredCovariance(0.01 * np.eye(n), np.full(n, 10.0))
+
+
+def block(**changes: Any) -> stats.PairBlock:
+    return stats.PairBlock(**{**TRIALS, **changes})
+
+
+def means(made: stats.PairBlock, **changes: Any) -> object:
+    return stats.trial_means(lambda: [made], **{"n_agents": 3, "n_items": 2, "target": "items-like-these", **changes})
+
+
+def scores(**changes: Any) -> Scores:
+    usual: dict[str, Any] = {
+        "value": RNG.random((4, 3)),
+        "weight": np.ones((4, 3)),
+        "role": "train",
+        "kind": "row",
+        "agent_ids": tuple("abcd"),
+        "item_ids": tuple("xyz"),
+    }
+    return Scores(**{**usual, **changes})
+
+
+MODEL = ClippedLinear().fit(scores())
+HELD = scores(role="holdout")
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "covariance, not square": lambda: stats.CentredCovariance(np.ones((4, 3)), THREE),
+    "covariance, freedom of others": lambda: stats.CentredCovariance(np.eye(4), THREE),
+    "covariance, one freedom": lambda: stats.CentredCovariance(np.eye(4), np.ones(1)),
+    "factors of others": lambda: covariance(4).scaled(THREE),
+    "factors of others, apart": lambda: covariance(4).scaled_apart(THREE),
+    "differences, covariance of others": lambda: stats.differences(FOUR, covariance(3)),
+    "differences, one ability": lambda: stats.differences(FOUR[:1], covariance(3)),
+    "differences, a matrix": lambda: stats.differences(np.ones((3, 3)), covariance(3)),
+    "spearman": lambda: stats.spearman(FOUR, THREE),
+    "kendall, one reference": lambda: stats.kendall(FOUR, THREE[:1]),
+    "rmse, would broadcast": lambda: stats.rmse(np.ones((4, 3)), np.ones((1, 3))),
+    "groups of others": lambda: stats.ranking_auc(THREE, GROUPS),
+    "groups that are positions": lambda: stats.ranking_auc(FOUR, np.array([0, 2, 3, 1])),
+    "groups that are positions, sampled": lambda: stats.sampled_auc(FOUR, np.array([0, 2, 3, 1])),
+    "interval of others": lambda: stats.auc_interval(FOUR, GROUPS, low=THREE, high=FOUR, rng=RNG),
+    "interval of one": lambda: stats.auc_interval(FOUR, GROUPS, low=FOUR[:1], high=FOUR[:1], rng=RNG),
+    "ranges of two lengths": lambda: stats.rank_ranges(FOUR, THREE + 1),
+    "ranges, one end": lambda: stats.rank_ranges(FOUR, np.ones(1)),
+    "ranges, components of others": lambda: stats.rank_ranges(FOUR, FOUR, component=np.zeros(3, dtype=np.int32)),
+    "ranges, one component": lambda: stats.rank_ranges(FOUR, FOUR, component=np.zeros(1, dtype=np.int32)),
+    "p-values in a matrix": lambda: stats.holm(np.full((2, 2), 0.1)),
+    "p-values beyond 1": lambda: stats.holm(np.array([0.1, 1.5])),
+    "weights of another matrix": lambda: stats.cells_of(np.ones((4, 3)) / 2, weight=np.ones((3, 4))),
+    "weights of one row": lambda: stats.cells_of(np.ones((4, 3)) / 2, weight=np.ones((1, 3))),
+    "cells, negative agent": lambda: stats.check_cells([-1], [0], [0.5], n_agents=2, n_items=2),
+    "cells, too few agents": lambda: stats.check_cells([2], [0], [0.5], n_agents=2, n_items=2),
+    "cells made by hand": lambda: stats.Cells(
+        np.zeros(3, dtype=np.int32), np.zeros(2, dtype=np.int32), THREE, None, 4, 3, -1.0, 1.0
+    ),
+    "mask of other cells": lambda: stats.cells_of(np.ones((2, 2)) / 2).where(np.ones(3, dtype=np.bool_)),
+    "additive, items of others": lambda: stats.solve_additive([0, 1], [0], [0.5, 0.4], n_agents=2, n_items=2),
+    "predict_at, two lengths": lambda: MODEL.predict_at(np.array([0, 1]), np.array([0, 1, 2])),
+    "predict_at, would broadcast": lambda: MODEL.predict_at(np.array([0, 1]), np.array([0])),
+    "predict_at, no such agent": lambda: MODEL.predict_at(np.array([4]), np.array([0])),
+    "predict_at, negative item": lambda: MODEL.predict_at(np.array([0]), np.array([-1])),
+    "block, rates of others": lambda: block(rate=np.zeros(5)),
+    "block, one rate": lambda: block(rate=np.zeros(1)),
+    "block, flags of others": lambda: block(first_weight=np.ones(5, dtype=np.bool_)),
+    "block, too few items": lambda: block(n_items=1),
+    "means, too few agents": lambda: means(block(), n_agents=2),
+    "means, too few items": lambda: means(block(), n_items=1),
+    "means, more items than blocks have": lambda: means(block(), n_items=3),
+    "means, no such target": lambda: means(block(), target="items"),
+    "curl of a row": lambda: stats.curl_quantiles(FOUR),
+    "curl of a row, distribution": lambda: stats.curl_ecdf(FOUR, [0.1]),
+    "scores, too few agents": lambda: scores(agent_ids=tuple("abc")),
+    "scores, too few items": lambda: scores(item_ids=tuple("xy")),
+    "scores, weights turned": lambda: scores(weight=np.ones((3, 4))),
+    "columns of scores, too few items": lambda: Scores.of_cells(
+        scores().cells, role="train", kind="row", agent_ids=tuple("abcd"), item_ids=tuple("xy")
+    ),
+    **{
+        f"{name} learns from held-out cells": lambda name=name: stats.BASELINES.load(name)().fit(HELD)
+        for name in stats.BASELINES
+    },
+    "residuals of held-out cells": lambda: stats.residual_map(HELD),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_arguments_that_do_not_fit_each_other_are_refused(case: str) -> None:
+    with pytest.raises(StatisticsError):
+        REFUSED[case]()
+
+
+def test_the_same_arguments_are_taken_where_they_fit() -> None:
+    assert stats.differences(FOUR, covariance(4)).value.shape == (4, 4)
+    assert stats.ranking_auc(FOUR, GROUPS.astype(np.int64)) == stats.ranking_auc(FOUR, GROUPS)
+    assert MODEL.predict_at(np.array([0, 1]), np.array([2, 2])).shape == (2,)
+    assert means(block()) is not None
+    assert covariance(4).scaled(FOUR).covariance.shape == (4, 4)
