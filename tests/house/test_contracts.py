@@ -55,7 +55,8 @@ async def test_a_judge_that_makes_calls_is_built_from_a_connection_and_lets_go_o
 @pytest.mark.parametrize("design", list(DESIGNS))
 def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: str, design: str) -> None:
     pool = make_pool(6, 12)
-    plan = make_plan(pool, design=design, holdout=0.0, percent=60 if design == "cyclic" else None, n_independent=20)
+    percent = 60 if design == "cyclic" else None
+    plan = make_plan(pool, design=design, holdout=0.0, percent=percent, independent="pooled:20")
     result = BUILT_FROM_A_PLAN[name]().answer_many(plan)
     assert result.judge["name"] == name
     assert len(result) == len(plan)

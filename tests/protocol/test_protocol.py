@@ -49,7 +49,7 @@ def plan_for(design: str, arm: str, *, rule: SplitRule = "shared", seed: int = 0
         rule=rule,
         seed=seed,
         holdout=holdout,
-        n_independent=40,
+        n_independent=None if arm == "twin" else 40,
         **SMALL.get(design, {}),
     )
 
@@ -131,7 +131,13 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
     pool = make_pool(6, 8, present=present)
     try:
         plan = make_plan(
-            pool, design=design, independent=arm, holdout=holdout, seed=seed, n_independent=30, **SMALL.get(design, {})
+            pool,
+            design=design,
+            independent=arm,
+            holdout=holdout,
+            seed=seed,
+            n_independent=None if arm == "twin" else 30,
+            **SMALL.get(design, {}),
         )
     except PlanError as error:
         if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
@@ -353,6 +359,8 @@ def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) 
         ({"rule": "none"}, "holdout-rule"),
         ({"independent": "some"}, "independent-rule"),
         ({"n_independent": -1}, "independent"),
+        ({"independent": "twin", "n_independent": 30}, "independent"),
+        ({"design": "nlogn", "n_independent": 30}, "independent"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(arguments: dict[str, object], slug: str) -> None:

@@ -50,9 +50,16 @@ def test_columns_that_are_given_are_kept_whichever_are_left_out(given_: tuple[st
     assert len(kept.columns()["weight_first"]) == 0
 
 
-@pytest.mark.parametrize("name", ["step", "role", "weight_first", "first_repeat", "slot"])
+@pytest.mark.parametrize("name", ["step", "role", "weight_first", "slot"])
 @pytest.mark.parametrize("length", [0, 1, 3])
 def test_columns_of_another_length_are_refused(name: str, length: int) -> None:
     trials = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
     with pytest.raises(PlanError, match=rf"got 2 in item and {length} in {name}.*\[trials-length\]"):
         replace(trials, **{name: np.ones(length, dtype=np.int32)})
+
+
+def test_repeats_are_given_of_both_agents_or_of_neither() -> None:
+    trials = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
+    for name in ("first_repeat", "second_repeat"):
+        with pytest.raises(PlanError, match=r"\[trials-length\]"):
+            replace(trials, **{name: np.ones(2, dtype=np.int32)})

@@ -22,7 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError, StatisticsError, YoudenError
 from youden.judging.config.judge_files import load_judge_config
-from youden.nouns import Agent, Plan, Pool, Rates, Split, SplitRule, Verdicts
+from youden.nouns import Agent, Plan, Pool, Rates, Rounds, Split, SplitRule, Verdicts
 
 K, J = 5, 6
 
@@ -166,3 +166,27 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
     for wrong in (3, None, "gpt-4o-mimi", tmp_path / "none.yaml"):
         with pytest.raises(YoudenError):
             plan.cost(wrong)
+
+
+def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
+    case, cells = case_of("one", 0, "shared"), np.ones((K, J), dtype=np.bool_)
+    plan, verdicts, rates = case
+    trials = plan.trials
+    every = np.ones((1, K), dtype=np.bool_)
+    refused: dict[str, Callable[[], object]] = {
+        "plan-shape": lambda: replace(plan, trials=replace(trials, first=trials.first + np.int32(K))),
+        "plan-other-pool": lambda: plan.with_pool("pool"),
+        "split-cells": lambda: Split(cells, cells, "shared", 0.2, 0),
+        "holdout-rule": lambda: replace(plan.split, rule="none"),
+        "verdicts-missing": lambda: replace(verdicts, missing=np.ones(len(plan), dtype=np.int8)),
+        "rates-length": lambda: replace(rates, fpr=rates.fpr[1:]),
+        "rates-ids": lambda: replace(rates, first=rates.first + np.int32(K)),
+        "score-kind": lambda: youden.train_scores(rates, kind="rows"),
+        "pool-shape": lambda: replace(plan.pool, items=plan.pool.items[1:]),
+        "trial-target": lambda: youden.TrialMean(target="items-and-judges").fit(verdicts),
+    }
+    refused["plan-shape "] = lambda: Rounds(None, (0, 1), every)
+    for slug, make in refused.items():
+        with pytest.raises(YoudenError) as caught:
+            make()
+        assert caught.value.slug == slug.strip()

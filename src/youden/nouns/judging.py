@@ -143,6 +143,13 @@ class Verdicts(ReadOnly):
                     "Pass one value per trial of the plan, in its order.",
                     slug="verdicts-length",
                 )
+        n_wrong = int((np.isnan(self.answer) != (self.missing != 0)).sum())
+        if n_wrong:
+            raise PlanError(
+                f"Answers and reasons for missing ones contradict each other in {n_wrong} of {n} trials. Pass NaN as the "
+                "answer exactly where missing is not 0.",
+                slug="verdicts-missing",
+            )
         super().__post_init__()
 
     def __repr__(self) -> str:

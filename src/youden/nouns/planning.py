@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,15 @@ class Rounds(ReadOnly):
     n_paired: int | None
     starts: tuple[int, ...]
     active: Bools
+
+    def __post_init__(self) -> None:
+        if len(self.starts) != len(self.active):
+            raise PlanError(
+                f"The rounds do not fit each other: got {len(self.starts)} starts and {len(self.active)} rows of active agents. "
+                "Pass one of each per round.",
+                slug="plan-shape",
+            )
+        super().__post_init__()
 
     @classmethod
     def first(cls, n_agents: int, *, n_paired: int | None) -> Rounds:
@@ -122,6 +131,8 @@ class Split(ReadOnly):
 
     train, holdout: bool[K, J], disjoint; a cell without a response is in neither.
     rule: `shared` keeps every trial that touches a held-out cell out of training; `own` (the paper) only those scored for it.
+
+    Raises: PlanError [split-cells], [holdout-rule].
     """
 
     train: Bools
@@ -129,6 +140,20 @@ class Split(ReadOnly):
     rule: SplitRule
     fraction: float
     seed: int
+
+    def __post_init__(self) -> None:
+        if self.train.shape != self.holdout.shape or (self.train & self.holdout).any():
+            raise PlanError(
+                f"A split needs disjoint training and held-out cells of one shape: got {self.train.shape} and "
+                f"{self.holdout.shape}. Hold out cells of the same pool, and take them out of train.",
+                slug="split-cells",
+            )
+        if self.rule not in get_args(SplitRule):
+            raise PlanError(
+                f"There is no holdout rule '{self.rule}'. Pass one of: {', '.join(get_args(SplitRule))}.",
+                slug="holdout-rule",
+            )
+        super().__post_init__()
 
     @classmethod
     def whole(cls, shape: tuple[int, int]) -> Split:
@@ -217,7 +242,7 @@ class Plan:
     characters: length of all judged texts together.
     source: the pool that the plan was made from, or a function that reads it; None for a plan without texts. Use `pool`.
 
-    Raises: PlanError [plan-shape] if the split has another shape than agents × items, [plan-other-pool] as `pool`.
+    Raises: PlanError [plan-shape] if split or trials do not fit the agents and items, [plan-other-pool] as `pool`.
     """
 
     trials: Trials
@@ -246,8 +271,22 @@ class Plan:
                     "Pass the split of the same pool.",
                     slug="plan-shape",
                 )
+        columns = {"first": shape[0], "second": shape[0], "item": shape[1], "other_item": shape[1]}
+        for name, n in columns.items():
+            largest = int(self.trials.columns()[name].max(initial=-1))
+            if largest >= n:
+                raise PlanError(
+                    f"The trials do not fit the plan: got {largest} in {name}, but positions end at {n - 1}. "
+                    "Pass trials of the same agents and items.",
+                    slug="plan-shape",
+                )
         if isinstance(self.source, Pool):
             self._check(self.source)
+        elif self.source is not None and not callable(self.source):
+            raise PlanError(
+                f"A plan's pool must be a Pool: got {type(self.source).__name__}. Pass what youden.read_pool returns.",
+                slug="plan-other-pool",
+            )
 
     def __repr__(self) -> str:
         return f"Plan({self.design}: {len(self):,} calls, {self.n_agents:,} agents × {self.n_items:,} items, seed {self.seed})"

@@ -20,6 +20,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from youden.errors import PoolError
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ids = NDArray[np.int32]
@@ -215,6 +217,8 @@ class Pool(ReadOnly):
     pool they stay in a file, and are read as they are looked at (`TextsInFile`).
     further: object[(R−1)·K, J] where agents responded up to R times to one item: all second responses, agent by agent, then all
     third ones, …; a cell has no later one without those before it. None where nobody has several.
+
+    Raises: PoolError [pool-shape].
     """
 
     agents: tuple[Agent, ...]
@@ -222,6 +226,22 @@ class Pool(ReadOnly):
     texts: Objects
     name: str = "pool"
     further: Objects | None = None
+
+    def __post_init__(self) -> None:
+        shape = (self.n_agents, self.n_items)
+        if self.texts.shape != shape:
+            raise PoolError(
+                f"The texts do not fit the pool: got the shape {self.texts.shape} for {shape[0]} agents and {shape[1]} items. "
+                "Pass one row per agent and one column per item.",
+                slug="pool-shape",
+            )
+        if self.further is not None and (self.further.shape[1] != shape[1] or len(self.further) % max(shape[0], 1)):
+            raise PoolError(
+                f"The further texts do not fit the pool: got the shape {self.further.shape} for {shape[0]} agents and "
+                f"{shape[1]} items. Pass one row per agent for each further response.",
+                slug="pool-shape",
+            )
+        super().__post_init__()
 
     def __repr__(self) -> str:
         repeats = f", up to {self.repeats} responses each" if self.repeats > 1 else ""

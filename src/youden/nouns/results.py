@@ -41,6 +41,20 @@ class IndependentRates(ReadOnly):
     total: Floats
     n: Ids
 
+    def __post_init__(self) -> None:
+        _check_lengths(vars(self), "independent rates")
+        super().__post_init__()
+
+
+def _check_lengths(columns: Mapping[str, object], noun: str) -> None:
+    """Raises: StatisticsError [rates-length] unless all arrays have one length."""
+    lengths = {name: len(column) for name, column in columns.items() if isinstance(column, np.ndarray)}
+    if len(set(lengths.values())) > 1:
+        raise StatisticsError(
+            f"The columns of {noun} must have one length: got {lengths}. Pass one value per row in each column.",
+            slug="rates-length",
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Rates(ReadOnly):
@@ -53,7 +67,8 @@ class Rates(ReadOnly):
     split: which cells are held out; training scores are made by it, and by no other.
     detail: the independent arm by other item, None where it was not recorded (imported data).
 
-    Raises: StatisticsError [split-shape] if the split is missing or has another shape than agents × items.
+    Raises: StatisticsError [split-shape] if the split is missing or has another shape than agents × items; [rates-length],
+    [rates-ids].
     """
 
     item: Ids
@@ -79,6 +94,14 @@ class Rates(ReadOnly):
                 "Pass the split of the plan that these rates come from; Split.whole(shape) holds nothing out.",
                 slug="split-shape",
             )
+        _check_lengths(vars(self), "rates")
+        for side, n in ((self.first, shape[0]), (self.second, shape[0]), (self.item, shape[1])):
+            if side.max(initial=-1) >= n:
+                raise StatisticsError(
+                    f"The rows of the rates do not fit their ids: got the position {side.max()} for {shape[0]} agents × "
+                    f"{shape[1]} items. Pass the ids of the plan that these rates come from.",
+                    slug="rates-ids",
+                )
         super().__post_init__()
 
     @property

@@ -69,6 +69,12 @@ class Trials(ReadOnly):
         for name in ("weight_first", "weight_second"):
             if getattr(self, name) is _LEFT_OUT:
                 self.__dict__[name] = np.ones(n)
+        if (self.first_repeat is None) != (self.second_repeat is None):
+            raise PlanError(
+                "Trials show the responses of both agents or of neither: got only one of first_repeat and second_repeat. "
+                "Pass both.",
+                slug="trials-length",
+            )
         for name, column in self.columns().items():
             if len(column) != n:
                 raise PlanError(

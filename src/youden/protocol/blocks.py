@@ -28,7 +28,7 @@ def first_in_slots(plan: Plan) -> bool:
 def complete_part(plan: Plan) -> Plan:
     """The plan, without its trials, of `in_complete_part`: it was never extended, but may have more items than the first one."""
     anchors = extensions_of(plan).anchors
-    return replace(_on_fewer(plan, anchors, plan.n_items), trials=Trials.concat([]), extensions=None)
+    return replace(_on_fewer(plan, anchors, plan.n_items, Trials.concat([])), extensions=None)
 
 
 def in_complete_part(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
@@ -50,8 +50,7 @@ def after_steps(plan: Plan, n: int) -> Plan:
         last = extensions.steps[n - 1]
         agents, items, pool = last.agents, last.items, last.pool
     return replace(
-        _on_fewer(plan, agents, items),
-        trials=plan.trials.take(plan.trials.step <= n),
+        _on_fewer(plan, agents, items, plan.trials.take(plan.trials.step <= n)),
         extensions=replace(extensions, steps=extensions.steps[:n]) if n else None,
         pool_digest=pool,
         source=plan.source if pool == plan.pool_digest else None,
@@ -59,11 +58,12 @@ def after_steps(plan: Plan, n: int) -> Plan:
     )
 
 
-def _on_fewer(plan: Plan, n_agents: int, n_items: int) -> Plan:
-    """The plan with the first agents and items alone; its trials have to speak of no other."""
+def _on_fewer(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
+    """The plan with the first agents and items alone, and with these trials of them."""
     train, holdout = (cells[:n_agents, :n_items] for cells in (plan.split.train, plan.split.holdout))
     return replace(
         plan,
+        trials=trials,
         agent_ids=plan.agent_ids[:n_agents],
         item_ids=plan.item_ids[:n_items],
         split=replace(plan.split, train=train, holdout=holdout),

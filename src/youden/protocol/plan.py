@@ -161,6 +161,12 @@ def make_plan(
     check_options(design, options or {})
     n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
     arm, n_independent = independent_arm(independent or make.independent, n_independent, most=n_pairs)
+    if arm == "twin" and asked_independent is not None:
+        raise PlanError(
+            f"n_independent does not fit a plan with one independent trial per paired trial: got {asked_independent}. "
+            "Leave it out, or set independent to pooled.",
+            slug="independent",
+        )
     split = draw_split(pool.present, fraction=make.holdout if holdout is None else holdout, rule=rule, seed=seed)
     size = Size(pool.n_agents, pool.n_items, arm == "twin", n_independent)
     named = _asked_calls(calls, percent, trials, size)

@@ -186,10 +186,15 @@ class TrialMean:
         Raises
         ------
         StatisticsError
-            [trial-none] if no paired trial that may be learned from was answered; [level].
+            [trial-none] if no paired trial that may be learned from was answered; [level]; [trial-target].
         """
         plan = verdicts.plan
         check_level(self.level)
+        if self.target == "items-and-judges":
+            raise StatisticsError(
+                f"TrialMean knows no differences between judges: got the target '{self.target}'. Use youden.rank for a jury.",
+                slug="trial-target",
+            )
         allowed = plan.teaches
         paired = allowed & (plan.arm == PAIRED)
         used = paired & verdicts.answered

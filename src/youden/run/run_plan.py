@@ -116,12 +116,6 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         seed=config.seed,
         default_budget=budget,
     )
-    if config.n_independent is not None and plan.independent == "twin":
-        raise ConfigError(
-            f"n_independent: {config.n_independent} was given, but this plan has a twin for every paired trial. "
-            "Leave it out, or say `independent: pooled`.",
-            slug="run-config",
-        )
     if plan.design == Width.name:
         from youden.run.precision import refuse_out_of_reach
 

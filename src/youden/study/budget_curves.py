@@ -287,7 +287,7 @@ def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
         return Estimate(fit.ability_, fit.low_, fit.high_)
     if target == "row":
         nothing = np.full(plan.n_agents, np.nan)
-        return Estimate(paired_mean_first(plan, result), nothing, nothing)
+        return Estimate(paired_mean_first(result), nothing, nothing)
     found = found or fitted(TrialsByItem.of(result)).found
     return Estimate(found.ability, found.low, found.high)
 

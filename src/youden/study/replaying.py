@@ -141,8 +141,9 @@ def replay(plan: Plan, world: World) -> Verdicts:
     return Verdicts(plan, answer, hard, missing, {"name": "replay"})
 
 
-def paired_mean_first(plan: Plan, result: Verdicts) -> Floats:
+def paired_mean_first(result: Verdicts) -> Floats:
     """Mean paired answer of the trials where the agent stands first, less the mean independent one: float[K], NaN unseen."""
+    plan = result.plan
     used = (plan.arm == PAIRED) & result.answered
     n = np.bincount(plan.first[used], minlength=plan.n_agents)
     total = np.bincount(plan.first[used], weights=result.answer[used], minlength=plan.n_agents)
