@@ -28,7 +28,7 @@ class ParsedJson(NamedTuple):
     value : Any
         The parsed value. NaN and infinities are floats; a character that UTF-8 cannot encode is U+FFFD.
     n_nonfinite : int
-        Number of constants NaN, Infinity and -Infinity.
+        Number of constants NaN, Infinity and -Infinity, and of numbers too large for a float, such as 1e999.
     n_replaced_texts : int
         Number of strings and keys in which a lone surrogate or an invalid byte became U+FFFD.
     """
@@ -69,13 +69,14 @@ def parse_json(text: str | bytes) -> ParsedJson:
     decoded = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
     n_nonfinite = 0
 
-    def parse_constant(name: str) -> float:
+    def parse_float(digits: str) -> float:
         nonlocal n_nonfinite
-        n_nonfinite += 1
-        return float(name)
+        number = float(digits)
+        n_nonfinite += not math.isfinite(number)
+        return number
 
     try:
-        value = json.loads(decoded, parse_constant=parse_constant, parse_int=_parse_int)
+        value = json.loads(decoded, parse_constant=parse_float, parse_float=parse_float, parse_int=_parse_int)
         encodable, n_replaced = _replace_surrogates(value, depth=0)
     except (ValueError, RecursionError):
         raise strict_error from None
@@ -88,12 +89,32 @@ def _parse_int(digits: str) -> int | float:
     return int(digits) if is_short and -(2**63) <= int(digits) < 2**64 else float(digits)
 
 
+def is_nested_deeper(value: Any, max_depth: int) -> bool:
+    """Tell whether lists and objects in `value` are nested more than `max_depth` deep.
+
+    >>> is_nested_deeper([[1], {"a": []}], 2), is_nested_deeper([[1], {"a": []}], 1)
+    (False, True)
+    """
+    level, depth = [value], 0
+    while level := [one for one in level if isinstance(one, list | dict)]:
+        depth += 1
+        if depth > max_depth:
+            return True
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return False
+
+
+def replace_surrogates(text: str) -> str:
+    """Replace every lone surrogate in `text`, which UTF-8 cannot encode, by U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
     """Replace lone surrogates by U+FFFD, and count the strings in which that happened."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, str):
-        encodable = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        encodable = replace_surrogates(value)
         return encodable, int(encodable != value)
     if isinstance(value, list):
         items = [_replace_surrogates(item, depth=depth + 1) for item in value]

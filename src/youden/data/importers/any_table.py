@@ -11,9 +11,15 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-import orjson
-
-from youden.data.importers.foreign_files import files_of, read_lines, read_text, suffixes, wrong
+from youden.data.importers.foreign_files import (
+    Replacements,
+    files_of,
+    parse_json,
+    parse_lines,
+    read_text,
+    suffixes,
+    wrong,
+)
 from youden.data.importers.guessed_columns import NAMES, Guess, guess, noun_of, plain_name, value
 from youden.data.importers.loose_columns import NOUNS, ROWS, ColumnPath, Columns, known_columns
 from youden.data.importers.loose_table import table_rows
@@ -49,7 +55,7 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
     joiner = Joiner(paths[0].stem)
     for file, name in zip(files, suffixes([file.with_suffix("") for file in files]), strict=True):
         of_file: Columns | None = None
-        for place, row in table_rows(file):
+        for place, row in table_rows(file, joiner.replaced):
             of_file = of_file or Columns.of(file, row, columns=said, agent=name, joiner=joiner)
             of_file.add(row, joiner, place=place)
     return replace(joiner.pool(), taken=f"agents by {said['agent']!r}" if said.keys() - columns.keys() else "")
@@ -99,11 +105,11 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
     path = paths[0]
     joiner = Joiner(path.stem, merges=True)
     if _holds_texts(path):
-        tables = [(path.name, _text_rows(path))]
+        tables = [(path.name, _text_rows(path, joiner.replaced))]
     else:
         files = _files(paths)
         names = suffixes([file.with_suffix("") for file in files])
-        tables = [table for file, name in zip(files, names, strict=True) for table in _tables(file, name, joiner.note)]
+        tables = [table for file, name in zip(files, names, strict=True) for table in _tables(file, name, joiner)]
     alone = len(tables) == 1
     items = ItemsByPrompt(_ids(known, alone=alone))
     taken: dict[str, None] = {}
@@ -132,30 +138,30 @@ def _ids(known: Pool | None, *, alone: bool) -> Callable[[int, str], str]:
     return made
 
 
-def _tables(file: Path, name: str, say: Say) -> Iterator[tuple[str, Rows]]:
+def _tables(file: Path, name: str, joiner: Joiner) -> Iterator[tuple[str, Rows]]:
     ending = file.suffix.lower()
     if ending in EXCEL:
-        sheets = list(excel_rows(file, say))
+        sheets = list(excel_rows(file, joiner.note))
         yield from sheets if len(sheets) > 1 else [(name, rows) for _, rows in sheets]
     elif ending in SEPARATED:
-        yield name, separated_rows(file, say)
+        yield name, separated_rows(file, joiner.note, joiner.replaced)
     elif ending == ".json":
-        yield name, _json_rows(file)
+        yield name, _json_rows(file, joiner.replaced)
     else:
-        yield name, list(map(_row, table_rows(file)))
+        yield name, list(map(_row, table_rows(file, joiner.replaced)))
 
 
 def _row(placed: tuple[str, Mapping[str, Json]]) -> tuple[str, dict[str, Json]]:
     return placed[0], dict(placed[1])
 
 
-def _json_rows(file: Path) -> Rows:
+def _json_rows(file: Path, replaced: Replacements) -> Rows:
     """Of a list of objects, of columns of one length, or of answers by agent and item; also of lines of JSON."""
-    text = read_text(file)
+    text = read_text(file, replaced)
     try:
-        found: Json = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return list(map(_row, read_lines(file)))
+        found = parse_json(text, file, replaced)
+    except ImportFormatError:
+        return list(map(_row, parse_lines(text, file, replaced)))
     return [(f"{file}, row {number}", row) for number, row in enumerate(_objects(found), 1)]
 
 
@@ -186,7 +192,7 @@ def _objects(found: Json) -> Iterator[dict[str, Json]]:
             yield from ({"agent": agent, "item": item, "text": text} for item, text in said.items())
 
 
-def _text_rows(folder: Path) -> Rows:
+def _text_rows(folder: Path, replaced: Replacements) -> Rows:
     """A folder's texts: agent/item.txt; those of a folder `prompts` or `questions` are the items' prompts."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix.lower() in _TEXTS)
     deep = [file for file in files if file.parent != folder]
@@ -202,7 +208,7 @@ def _text_rows(folder: Path) -> Rows:
     for file in deep:
         agent, item = file.relative_to(folder).parts[0], file.relative_to(folder / file.relative_to(folder).parts[0])
         key = item.with_suffix("").as_posix()
-        text = read_text(file)
+        text = read_text(file, replaced)
         if noun_of(agent) == "prompt" or noun_of(agent.removesuffix("s")) == "prompt":
             prompts[key] = text.strip()
         else:

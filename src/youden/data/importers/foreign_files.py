@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-import orjson
 
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns import Json
+from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, replace_nonfinite, replace_surrogates
+from youden.text.json_text import parse_json as parse_tolerantly
+from youden.text.sentences import counted
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -20,6 +24,39 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass
+class Replacements:
+    """Number of values in the files of one import that UTF-8 and strict JSON cannot represent, and the first place of any."""
+
+    n_nonfinite: int = 0
+    n_texts: int = 0
+    first: str = ""
+
+    def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, place: Path | str) -> None:
+        """Count what was replaced at a place in a file."""
+        if n_nonfinite or n_texts:
+            self.n_nonfinite += n_nonfinite
+            self.n_texts += n_texts
+            self.first = self.first or str(place)
+
+    def describe(self) -> str:
+        """Return the note on what was replaced; empty if nothing was.
+
+        >>> Replacements(n_nonfinite=2, first="a.json").describe()
+        '2 numbers were NaN or infinite and are treated as missing (first: a.json)'
+        >>> Replacements(n_texts=1, first="a.jsonl, line 7").describe()
+        '1 text had an unpaired surrogate, replaced by U+FFFD (first: a.jsonl, line 7)'
+        """
+        parts = []
+        if self.n_nonfinite:
+            what = counted(self.n_nonfinite, "number", "was", "were")
+            parts.append(f"{what} NaN or infinite and {'is' if self.n_nonfinite == 1 else 'are'} treated as missing")
+        if self.n_texts:
+            parts.append(f"{counted(self.n_texts, 'text')} had an unpaired surrogate, replaced by U+FFFD")
+        return f"{'; '.join(parts)} (first: {self.first})" if parts else ""
 
 
 def wrong(place: Path | str, problem: str, *, slug: str) -> ImportFormatError:
@@ -50,8 +87,10 @@ def files_of(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> li
     return list(found)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, replaced: Replacements | None = None) -> str:
     """The file's text, in the encoding its byte order mark names, else UTF-8.
+
+    Unpaired surrogates that were written as bytes are replaced by U+FFFD and counted in `replaced`.
 
     Raises: ImportFormatError [import-encoding] with line and byte, [import-not-found].
     """
@@ -67,6 +106,11 @@ def read_text(path: Path) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
+        with suppress(UnicodeDecodeError):
+            text = raw.decode(encoding, "surrogatepass")
+            if replaced is not None:
+                replaced.add(n_texts=len(_SURROGATE.findall(text)), place=path)
+            return replace_surrogates(text)
         line = raw[: error.start].count(b"\n") + 1
         raise wrong(
             f"{path}, line {line}",
@@ -75,39 +119,53 @@ def read_text(path: Path) -> str:
         ) from error
 
 
-def read_json(path: Path) -> Json:
-    """The file's one value. Raises: ImportFormatError [import-json]."""
-    return parse_json(read_text(path), path)
+def read_json(path: Path, replaced: Replacements | None = None) -> Json:
+    """The file's one value, as `parse_json` reads it. Raises: ImportFormatError [import-json]."""
+    return parse_json(read_text(path, replaced), path, replaced)
 
 
-def parse_json(text: str | bytes, place: Path | str) -> Json:
-    """The value that `text` spells. Raises: ImportFormatError [import-json] with line and column."""
+def parse_json(
+    text: str | bytes,
+    place: Path | str,
+    replaced: Replacements | None = None,
+    *,
+    remedy: str = "Give the file as the tool wrote it",
+) -> Json:
+    """Parse `text` as JSON; NaN and infinities are None, and unpaired surrogates U+FFFD, counted in `replaced`.
+
+    Raises: ImportFormatError [import-json] with line and column, also if it is nested too deeply; [import-encoding] for bytes
+        that are not UTF-8.
+    """
     try:
-        value: Json = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise wrong(
-            place,
-            f"it is no JSON ({error.msg}, line {error.lineno}, column {error.colno}). Give the file as the tool wrote it.",
-            slug="import-json",
-        ) from error
+        decoded = text if isinstance(text, str) else text.decode()
+    except UnicodeDecodeError as error:
+        problem = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8. {remedy}."
+        raise wrong(place, problem, slug="import-encoding") from error
+    try:
+        parsed = parse_tolerantly(decoded)
+    except JSONDecodeError as error:
+        at = f"column {error.colno}" if "\n" not in decoded else f"line {error.lineno}, column {error.colno}"
+        raise wrong(place, f"it is no JSON ({error.msg}, {at}). {remedy}.", slug="import-json") from error
+    if decoded.count("[") + decoded.count("{") > MAX_DEPTH and is_nested_deeper(parsed.value, MAX_DEPTH):
+        problem = f"its lists and objects are nested more than {MAX_DEPTH} deep. {remedy}."
+        raise wrong(place, problem, slug="import-json")
+    if replaced is not None:
+        replaced.add(n_nonfinite=parsed.n_nonfinite, n_texts=parsed.n_replaced_texts, place=place)
+    value: Json = replace_nonfinite(parsed.value) if parsed.n_nonfinite else parsed.value
     return value
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Json]]]:
-    """(place, object) of each line that is not blank. Raises: ImportFormatError [import-json]."""
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line or line.isspace():
-            continue
-        place = f"{path}, line {number}"
-        try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise wrong(
-                place,
-                f"it is no JSON ({error.msg}, column {error.colno}). Write one object a line.",
-                slug="import-json",
-            ) from error
-        yield place, as_object(value, place)
+def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
+    """(place, object) of each line that is not blank, as `parse_json` reads it. Raises: ImportFormatError [import-json]."""
+    yield from parse_lines(read_text(path, replaced), path, replaced)
+
+
+def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
+    """As `read_lines`, of the text of the file at `path`."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line and not line.isspace():
+            place = f"{path}, line {number}"
+            yield place, as_object(parse_json(line, place, replaced, remedy="Write one object per line"), place)
 
 
 def error_said(error: Json) -> str:

@@ -17,6 +17,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import pyarrow as pa
 
 from youden.data.importers.foreign_files import (
+    Replacements,
     apart,
     as_list,
     as_object,
@@ -71,9 +72,9 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     Raises: ImportFormatError for a file that is no log, or in which no sample has an output.
     """
     files = files_of(paths, ("*.eval", "*.json"), what="an Inspect log")
-    logs = [_read(path) for path in files if path in paths or path.name not in _BESIDE]
-    tasks = {log.task for log in logs}
     joiner = Joiner(paths[0].stem)
+    logs = [_read(path, joiner.replaced) for path in files if path in paths or path.name not in _BESIDE]
+    tasks = {log.task for log in logs}
     names = distinct([f"{log.model}\0{log.task}" for log in logs], [log.path.with_suffix("") for log in logs])
     for log, name in zip(logs, names, strict=True):
         agent = name.replace(f"\0{log.task}", "")
@@ -101,9 +102,9 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     return joiner.pool()
 
 
-def _read(path: Path) -> _Log:
+def _read(path: Path, replaced: Replacements) -> _Log:
     if path.suffix == ".json":
-        log = as_object(read_json(path), path)
+        log = as_object(read_json(path, replaced), path)
         if not isinstance(log.get("eval"), dict):
             raise wrong(path, "it has no key 'eval', so it is no Inspect log.", slug="import-format")
         samples = _objects(log.get("samples"), path)
@@ -116,18 +117,18 @@ def _read(path: Path) -> _Log:
     header = next((name for name in _HEADERS if name in names), None)
     if header is None:
         raise wrong(path, "it has neither header.json nor a journal, so it is no Inspect log.", slug="import-format")
-    samples_of = partial(_members, path, [one for one in names if one.startswith("samples/") and one.endswith(".json")])
-    return _Log(path, next(_members(path, [header])), samples_of)
+    members = [one for one in names if one.startswith("samples/") and one.endswith(".json")]
+    return _Log(path, next(_members(path, [header], replaced)), partial(_members, path, members, replaced))
 
 
-def _members(path: Path, names: Sequence[str]) -> Iterator[dict[str, Json]]:
+def _members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
     """The objects in the archive at `path`, one in memory at a time."""
     count = Unpacked(path)
     try:
         with path.open("rb") as file, ZipFile(file) as archive:
             for name in names:
                 place = f"{path}/{name}"
-                yield as_object(parse_json(_member(file, archive.getinfo(name), count), place), place)
+                yield as_object(parse_json(_member(file, archive.getinfo(name), count), place, replaced), place)
     except (BadZipFile, OSError, zlib.error, pa.ArrowException) as error:
         raise _no_archive(path, error) from error
 
@@ -220,7 +221,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     joiner = Joiner(paths[0].stem)
     for file, agent in zip(files, agents, strict=True):
         filters: dict[str, Json] = {}
-        for place, row in read_lines(file):
+        for place, row in read_lines(file, joiner.replaced):
             item = _item(row.get("doc_id"), _task(file) if len(tasks) > 1 else None)
             if filters.setdefault(str(item), row.get("filter")) != row.get("filter"):
                 continue
@@ -295,11 +296,11 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     Raises: ImportFormatError naming file and request.
     """
     files = files_of(paths, (STATE,), what=f"a {STATE} of HELM")
-    states = [as_object(read_json(file), file) for file in files]
+    joiner = Joiner(paths[0].stem)
+    states = [as_object(read_json(file, joiner.replaced), file) for file in files]
     scenarios = [_scenario(file) for file in files]
     runs = [f"{inner(state, 'adapter_spec', 'model')}\0{said}" for state, said in zip(states, scenarios, strict=True)]
     names = distinct(runs, [file.parent for file in files])
-    joiner = Joiner(paths[0].stem)
     for file, state, scenario, name in zip(files, states, scenarios, names, strict=True):
         agent = name.replace(f"\0{scenario}", "")
         for number, request in enumerate(as_list(state.get("request_states"), f"{file}, request_states"), 1):

@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 
 from youden.data.importers.foreign_files import (
+    Replacements,
     as_list,
     as_object,
     distinct,
@@ -18,6 +19,7 @@ from youden.data.importers.foreign_files import (
     inner,
     read_json,
     read_lines,
+    read_text,
     suffixes,
     wrong,
 )
@@ -47,10 +49,10 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     Raises: ImportFormatError naming file and row.
     """
     files = files_of(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
-    rows = {file: list(_rows(file)) for file in files}
+    joiner, items = Joiner(paths[0].stem), ItemsByPrompt()
+    rows = {file: list(_rows(file, joiner.replaced)) for file in files}
     generators = {file: {row.generator for row in said} for file, said in rows.items()}
     names = _names(generators)
-    joiner, items = Joiner(paths[0].stem), ItemsByPrompt()
     for file, said in rows.items():
         for row in said:
             if not isinstance(row.instruction, str) or not row.instruction.strip():
@@ -64,8 +66,8 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     return joiner.pool()
 
 
-def _rows(file: Path) -> Iterator[_Row]:
-    for number, value in enumerate(as_list(read_json(file), file), 1):
+def _rows(file: Path, replaced: Replacements) -> Iterator[_Row]:
+    for number, value in enumerate(as_list(read_json(file, replaced), file), 1):
         place = f"{file}, row {number}"
         row = as_object(value, place)
         generator = row.get("generator")
@@ -111,12 +113,13 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     if not answers:
         raise wrong(paths[0], "there are questions but no answers. Give a folder model_answer.", slug="import-empty")
     above = filter(None, map(_nearest_questions, answers))
-    prompts = _prompts(sorted({*(file for file in files if file.name == QUESTIONS), *above}))
     joiner = Joiner(paths[0].stem)
+    questions = sorted({*(file for file in files if file.name == QUESTIONS), *above})
+    prompts = _prompts(questions, joiner.replaced)
     if elsewhere:
         joiner.note(f"{len(elsewhere)} files of {' or '.join(NOT_ANSWERS)} were not read: they hold no agent's answers")
     for file, name in zip(answers, suffixes([file.with_suffix("") for file in answers]), strict=True):
-        for place, row in read_lines(file):
+        for place, row in read_lines(file, joiner.replaced):
             agent = row.get("model_id") or row.get("model") or name
             question = row.get("question_id", row.get("uid"))
             choices = row.get("choices")
@@ -146,10 +149,10 @@ def _turns(row: dict[str, Json], choice: int) -> list[Json]:
     return []
 
 
-def _prompts(files: Sequence[Path]) -> dict[tuple[str, int], Json]:
+def _prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
     found: dict[tuple[str, int], Json] = {}
     for file in files:
-        for _, row in read_lines(file):
+        for _, row in read_lines(file, replaced):
             question = str(row.get("question_id", row.get("uid")))
             turns = row.get("turns", row.get("prompt"))
             for number, turn in enumerate(turns if isinstance(turns, list) else [turns], 1):
@@ -188,7 +191,8 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     for file in files_of(
         paths, ("*.json", "*.jsonl", "*.csv"), what="a results file of promptfoo (.json, .jsonl or .csv)"
     ):
-        results = list(_of_csv(file) if file.suffix.lower() == ".csv" else _of_json(file, by_variables))
+        is_csv = file.suffix.lower() == ".csv"
+        results = list(_of_csv(file, joiner.replaced) if is_csv else _of_json(file, by_variables, joiner.replaced))
         if not results:
             raise wrong(file, "its list of results is empty. Run the evaluation, then import.", slug="import-empty")
         several = len({result.label for result in results}) > 1
@@ -211,8 +215,9 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     return joiner.pool()
 
 
-def _of_json(file: Path, by_variables: dict[bytes, int]) -> Iterator[_Result]:
-    for place, row in read_lines(file) if file.suffix.lower() == ".jsonl" else _listed(file):
+def _of_json(file: Path, by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
+    is_lines = file.suffix.lower() == ".jsonl"
+    for place, row in read_lines(file, replaced) if is_lines else _listed(file, replaced):
         at, said = row.get("testIdx"), row.get("vars")
         key = orjson.dumps([said, inner(row, "testCase", "description")], option=orjson.OPT_SORT_KEYS)
         if not isinstance(at, int):
@@ -230,8 +235,8 @@ def _of_json(file: Path, by_variables: dict[bytes, int]) -> Iterator[_Result]:
         )
 
 
-def _listed(file: Path) -> Iterator[tuple[str, dict[str, Json]]]:
-    whole = as_object(read_json(file), file)
+def _listed(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    whole = as_object(read_json(file, replaced), file)
     rows = inner(whole, "results", "results")
     if not isinstance(rows, list):
         rows = as_list(whole.get("results"), f"{file}, results")
@@ -240,9 +245,9 @@ def _listed(file: Path) -> Iterator[tuple[str, dict[str, Json]]]:
         yield place, as_object(row, place)
 
 
-def _of_csv(file: Path) -> Iterator[_Result]:
+def _of_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     """A row a test; an output's column is called `[provider] prompt`, and the next one says its status."""
-    rows = separated(file, ",")
+    rows = separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))
     outputs = [
         (at, found)

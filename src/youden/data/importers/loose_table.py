@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from youden.data.importers.foreign_files import (
+    Replacements,
     as_list,
     as_object,
     inner,
@@ -31,6 +32,7 @@ from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.data.pools.tidy_reader import long_fields
 from youden.errors import ConfigError, ImportFormatError
 from youden.nouns import Agent, Json
+from youden.text.json_text import replace_nonfinite
 from youden.unpacking import open_parquet, unpacked
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -39,27 +41,27 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 Rows = Iterator[tuple[str, Mapping[str, Json]]]
 
 
-def table_rows(file: Path) -> Rows:
+def table_rows(file: Path, replaced: Replacements | None = None) -> Rows:
     """(place, row by column) of a .csv, .tsv, .jsonl or .parquet.
 
     Raises: ImportFormatError [import-format], [import-csv], [import-json], [import-encoding], [import-not-found].
     """
     match file.suffix.lower():
         case ".csv" | ".tsv":
-            return _separated(file, _SEPARATORS[file.suffix.lower()])
+            return _separated(file, _SEPARATORS[file.suffix.lower()], replaced)
         case ".jsonl" | ".ndjson":
-            return read_lines(file)
+            return read_lines(file, replaced)
         case ".parquet":
             return _parquet(file)
     raise wrong(file, "it is no .csv, .tsv, .jsonl or .parquet. Convert it.", slug="import-format")
 
 
-def separated(file: Path, separator: str, *, text: str | None = None) -> Iterator[tuple[str, list[str]]]:
-    """(place, fields) of each record, the header first; a blank line is an empty list. text: the file's, where it was read.
+def separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
+    """(place, fields) of each record in the file's text, the header first; a blank line is an empty list.
 
-    Raises: ImportFormatError [import-csv], and as `read_text`.
+    Raises: ImportFormatError [import-csv].
     """
-    said = io.StringIO(read_text(file) if text is None else text, newline="")
+    said = io.StringIO(text, newline="")
     start = 1
     with long_fields():
         reader = csv.reader(said, delimiter=separator, strict=True)
@@ -74,8 +76,8 @@ def separated(file: Path, separator: str, *, text: str | None = None) -> Iterato
             ) from error
 
 
-def _separated(file: Path, separator: str) -> Rows:
-    records = separated(file, separator)
+def _separated(file: Path, separator: str, replaced: Replacements | None) -> Rows:
+    records = separated(file, separator, text=read_text(file, replaced))
     _, header = next(records, ("", []))
     if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
         raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
@@ -102,7 +104,7 @@ def _parquet(file: Path) -> Rows:
         for chunk in unpacked(table.iter_batches(batch_size=10_000), file):
             for row in chunk.to_pylist():
                 number += 1
-                yield f"{file}, row {number}", row
+                yield f"{file}, row {number}", replace_nonfinite(row)
 
 
 def read_hf_dataset(
@@ -129,7 +131,7 @@ def read_hf_dataset(
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
                     for chunk in unpacked(stream, file):
-                        for row in chunk.to_pylist():
+                        for row in map(replace_nonfinite, chunk.to_pylist()):
                             number += 1
                             said = said or Columns.of(folder, row, columns=columns, agent=name, joiner=joiner)
                             said.add(row, joiner, place=f"{folder}, row {number}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from youden.data.importers.foreign_files import spelled_alike
+from youden.data.importers.foreign_files import Replacements, spelled_alike
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.nouns import Agent, Item, Pool
@@ -60,6 +60,7 @@ class Joiner:
 
     name: str
     merges: bool = False
+    replaced: Replacements = field(default_factory=Replacements)
     _cells: dict[tuple[int, int], str] = field(default_factory=dict)
     _labels: dict[tuple[int, int], str] = field(default_factory=dict)
     _repeats: dict[tuple[int, int], dict[str | None, str]] = field(default_factory=dict)
@@ -97,11 +98,12 @@ class Joiner:
 
     @property
     def _noted(self) -> tuple[str, ...]:
-        return tuple(
+        notes = (
             text
             + (f" ({f'{len(places):,} times, first: ' if len(places) > 1 else ''}{places[0]})" if places[0] else "")
             for text, places in self._notes.items()
         )
+        return (*notes, *filter(None, [self.replaced.describe()]))
 
     def add(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from youden.data.importers.foreign_files import read_text, wrong
+from youden.data.importers.foreign_files import Replacements, read_text, wrong
 from youden.data.importers.loose_table import separated
 from youden.errors import ImportFormatError
 from youden.nouns import Json
@@ -34,10 +34,10 @@ _MERGED = 0.3
 """The share of a column's cells that are empty below others from which on they are taken for one merged cell."""
 
 
-def separated_rows(file: Path, say: Say) -> Rows:
+def separated_rows(file: Path, say: Say, replaced: Replacements) -> Rows:
     """Rows of a text file. Raises: ImportFormatError [import-csv], [import-empty], [import-not-found]."""
     try:
-        text = read_text(file)
+        text = read_text(file, replaced)
     except ImportFormatError as error:
         if error.slug != "import-encoding" or b"\0" in file.read_bytes():
             raise

@@ -15,21 +15,25 @@ from typing import Literal
 import orjson
 
 from youden.data.importers.foreign_files import (
+    Replacements,
     as_list,
     as_object,
     error_said,
     files_of,
     inner,
-    read_lines,
+    parse_json,
+    parse_lines,
     read_text,
     wrong,
 )
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
+from youden.errors import ImportFormatError
 from youden.nouns import Json
 
 Text = Literal["answer", "transcript"]
 """What a response is: the last thing an agent said, or all that it did."""
 
+_MESSAGES = "gen_ai.{}.messages"
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
@@ -55,10 +59,10 @@ def call_of(name: Json, arguments: Json) -> str:
     return f"call {as_text(name)}({as_text(given or '')})"
 
 
-def _parsed(value: Json) -> Json:
+def _parsed(value: Json, place: Path | str = "", replaced: Replacements | None = None) -> Json:
     """What a text spells, where it is JSON."""
-    with suppress(orjson.JSONDecodeError):
-        value = orjson.loads(value) if isinstance(value, str) else value
+    with suppress(ImportFormatError):
+        value = parse_json(value, place, replaced) if isinstance(value, str) else value
     return value
 
 
@@ -70,7 +74,7 @@ class _Span:
 
     def messages(self, side: str) -> list[tuple[Json, list[Json]]]:
         """(role, parts) of each message that went in or came out."""
-        found = _parsed(self.said.get(f"gen_ai.{side}.messages"))
+        found = self.said.get(_MESSAGES.format(side))
         parts = [(inner(one, "role"), inner(one, "parts")) for one in found] if isinstance(found, list) else []
         return [(role, held) for role, held in parts if isinstance(held, list)]
 
@@ -83,17 +87,19 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
 
     Raises: ImportFormatError naming file and line.
     """
+    joiner, items, times = Joiner(paths[0].stem), ItemsByPrompt(), Counter[tuple[str, str]]()
     traces: dict[str, list[_Span]] = {}
     places: dict[str, str] = {}
     for file in files_of(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
-        for place, span in _spans(file):
+        for place, span in _spans(file, joiner.replaced):
             trace = as_text(span.get("traceId"))
             said = _attributes(span.get("attributes"))
+            messages = [name for name in map(_MESSAGES.format, ("input", "output")) if name in said]
+            said |= {name: _parsed(said[name], place, joiner.replaced) for name in messages}
             start = as_text(span.get("startTimeUnixNano"))
             error = inner(span, "status", "message") or said.get("error.type")
             traces.setdefault(trace, []).append(_Span(int(start) if _INTEGER.fullmatch(start) else 0, said, error))
             places.setdefault(trace, place)
-    joiner, items, times = Joiner(paths[0].stem), ItemsByPrompt(), Counter[tuple[str, str]]()
     for trace, spans in traces.items():
         spans.sort(key=lambda span: span.start)
         asked = [span for span in spans if span.messages("output")]
@@ -117,11 +123,12 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
     return joiner.pool()
 
 
-def _spans(file: Path) -> Iterator[tuple[str, dict[str, Json]]]:
+def _spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """(place, span) of a file that is one export, a list of them, or one a line."""
-    whole = _parsed(read_text(file))
+    text = read_text(file, replaced)
+    whole = _parsed(text, file, replaced)
     exports = [(str(file), one) for one in (whole if isinstance(whole, list) else [whole])]
-    for place, export in read_lines(file) if isinstance(whole, str) else exports:
+    for place, export in parse_lines(text, file, replaced) if isinstance(whole, str) else exports:
         if not isinstance(inner(export, "resourceSpans"), list):
             raise wrong(
                 place, "it has no 'resourceSpans', so it is no OTLP JSON. Give traces alone.", slug="import-format"
