@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
+import pandas as pd
 import pytest
 
 from importing import cells, load, write
-from youden.errors import ImportFormatError
+from youden.data.pools.pool_reader import read_pool, responses_of
+from youden.errors import ImportFormatError, PoolError
 
 CUT = "an emoji cut in two \ud83d"
 REPLACED = "an emoji cut in two \ufffd"
@@ -199,3 +201,157 @@ def test_deep_nesting_in_an_imported_file_is_named_with_its_place(tmp_path: Path
     with pytest.raises(ImportFormatError, match=name) as caught:
         load("table", tmp_path / name)
     assert caught.value.slug == "import-json"
+
+
+def frame_of(rows: int = 4) -> pd.DataFrame:
+    records = [(f"a{k}", f"i{j}", f"text {k} {j}") for k in range(3) for j in range(rows)]
+    return pd.DataFrame(records, columns=["agent", "item", "text"]).assign(prompt="", group="", repeat=1)
+
+
+DTYPES: dict[str, Callable[[pd.Series], pd.Series]] = {
+    "object": lambda column: column.astype(object),
+    "nullable": lambda column: column.convert_dtypes(),
+    "arrow": lambda column: column.convert_dtypes(dtype_backend="pyarrow"),
+    "category": lambda column: column.astype("category"),
+}
+MISSING = {"None": None, "NaN": float("nan"), "NA": pd.NA, "NaT": pd.NaT}
+
+
+def with_missing(frame: pd.DataFrame, column: str, dtype: str, value: object) -> pd.DataFrame:
+    """Put a missing value into the column's sixth row."""
+    values = DTYPES[dtype](frame[column])
+    if dtype == "object":
+        values.iloc[5] = value
+    else:
+        values = values.where(pd.Series(range(len(frame))) != 5)
+    return frame.assign(**{column: values})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("missing", MISSING)
+def test_a_missing_value_of_pandas_is_the_same_in_every_dtype(dtype: str, missing: str) -> None:
+    value = MISSING[missing]
+    frame = frame_of()
+    pool = read_pool(with_missing(frame, "text", dtype, value))
+    assert (pool.n_missing, pool.texts[1, 1]) == (1, None)
+    for column in ("agent", "item"):
+        with pytest.raises(PoolError, match=rf"DataFrame, row 6: the {column} id is None.*\[pool-id\]"):
+            read_pool(with_missing(frame, column, dtype, value))
+    whole = read_pool(frame)
+    for column in ("prompt", "group", "repeat"):
+        pool = read_pool(with_missing(frame, column, dtype, value))
+        assert (pool.agents, pool.items, pool.texts.tolist()) == (whole.agents, whole.items, whole.texts.tolist())
+
+
+@pytest.mark.parametrize("unit", ["datetime64[ns]", "datetime64[ns, UTC]", "timedelta64[ns]", "period[D]"])
+def test_a_missing_time_as_an_id_is_an_error(unit: str) -> None:
+    times = pd.Series([0] * 12).astype("timedelta64[ns]" if "time" in unit and "delta" in unit else "datetime64[ns]")
+    times = times.astype(unit) if "UTC" not in unit else times.dt.tz_localize("UTC")
+    times.iloc[1] = pd.NaT
+    with pytest.raises(PoolError, match=r"row 2: the item id is None.*\[pool-id\]"):
+        read_pool(frame_of().assign(item=times))
+
+
+def test_words_that_look_missing_are_texts_and_ids_of_a_data_frame() -> None:
+    words = ["nan", "NA", "<NA>", "NaT", "None", "null", ""]
+    frame = pd.DataFrame([(a, w or "x", w) for a in "ab" for w in words], columns=["agent", "item", "text"])
+    for converted in (frame, frame.convert_dtypes(), frame.astype({"text": "category"})):
+        pool = read_pool(converted)
+        assert [item.id for item in pool.items] == [word or "x" for word in words]
+        assert pool.texts.tolist() == [words, words]
+
+
+def test_a_parquet_file_with_nulls_is_imported_without_them(tmp_path: Path) -> None:
+    frame = frame_of().drop(columns=["prompt", "group", "repeat"]).convert_dtypes()
+    frame.loc[1, "text"] = pd.NA
+    frame.loc[6, "item"] = pd.NA
+    frame.assign(score=[float("nan")] * 12).to_parquet(tmp_path / "t.parquet")
+    imported = load("table", tmp_path / "t.parquet")
+    assert imported.left_out == {"no text (null)": 1, "no item id": 1}
+    assert imported.pool.n_responses == 10
+
+
+def test_an_unpaired_surrogate_in_a_pool_is_replaced_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frame = frame_of().astype(object)
+    frame.loc[1, "text"] = CUT
+    frame.loc[2, "prompt"] = CUT
+    assert read_pool(frame).texts[0, 1] == REPLACED
+    assert "2 texts had an unpaired surrogate" in caplog.text
+    caplog.clear()
+    folder = tmp_path / "pool"
+    write(folder / "agents.jsonl", {"id": "a"})
+    write(folder / "items.jsonl", {"id": "x", "prompt": CUT})
+    write(folder / "responses.jsonl", {"agent": "a", "item": "x", "text": CUT})
+    pool = read_pool(folder)
+    assert (pool.items[0].prompt, pool.texts[0, 0]) == (REPLACED, REPLACED)
+    assert caplog.text.count("1 text had an unpaired surrogate") == 2
+
+
+@pytest.mark.parametrize("depth", [300, 1_000, 5_000])
+def test_deep_nesting_in_a_pool_is_an_error_with_its_line(tmp_path: Path, depth: int) -> None:
+    (tmp_path / "agents.jsonl").write_text(
+        '{"id": "a", "meta": {"m": ' + "[" * depth + "]" * depth + "}}\n", encoding="utf-8"
+    )
+    write(tmp_path / "items.jsonl", {"id": "x"})
+    write(tmp_path / "responses.jsonl", {"agent": "a", "item": "x", "text": "t"})
+    with pytest.raises(PoolError, match=r"agents\.jsonl, line 1.*\[pool-json\]"):
+        read_pool(tmp_path)
+
+
+NUMBERS = {
+    "from 0": [0, 1, 2],
+    "from 1": [1, 2, 3],
+    "from 5": [5, 6, 7],
+    "with gaps": [0, 10, 9],
+    "in any order": [2, 0, 1],
+}
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.parametrize("kind", ["folder", "csv", "parquet", "float parquet", "frame", "float frame", "table"])
+def test_repeats_are_numbered_from_any_start_and_stored_from_1(tmp_path: Path, kind: str, numbers: str) -> None:
+    rows = [
+        {"agent": agent, "item": item, "text": f"{agent} {item} {n}", "repeat": n}
+        for agent in "ab"
+        for item in "xy"
+        for n in NUMBERS[numbers]
+        if (agent, item) != ("b", "y") or n == NUMBERS[numbers][0]
+    ]
+    frame = pd.DataFrame(rows)
+    frame = frame.astype({"repeat": float}) if "float" in kind else frame
+    match kind.rsplit(maxsplit=1)[-1]:
+        case "folder":
+            write(tmp_path / "agents.jsonl", {"id": "a"}, {"id": "b"})
+            write(tmp_path / "items.jsonl", {"id": "x"}, {"id": "y"})
+            write(tmp_path / "responses.jsonl", *rows)
+            pool = read_pool(tmp_path)
+        case "csv":
+            frame.to_csv(tmp_path / "t.csv", index=False)
+            pool = read_pool(tmp_path / "t.csv")
+        case "parquet":
+            frame.to_parquet(tmp_path / "t.parquet")
+            pool = read_pool(tmp_path / "t.parquet")
+        case "frame":
+            pool = read_pool(frame)
+        case _:
+            pool = load("table", write(tmp_path / "t.jsonl", *rows)).pool
+    first = NUMBERS[numbers][0]
+    expected = [
+        (agent, item, place, f"{agent} {item} {n}")
+        for agent in "ab"
+        for item in "xy"
+        for place, n in (
+            [(None, first)] if (agent, item) == ("b", "y") else list(enumerate(sorted(NUMBERS[numbers]), 1))
+        )
+    ]
+    assert [(agent.id, item.id, n, text) for agent, item, n, text in responses_of(pool)] == expected
+
+
+@pytest.mark.parametrize("repeat", [-1, 1.5, "first", True, "-1", "1e3", float("inf")])
+def test_a_repeat_that_is_no_whole_number_is_refused(repeat: object) -> None:
+    frame = frame_of(1).astype({"repeat": object})
+    frame.loc[1, "repeat"] = repeat
+    with pytest.raises(PoolError, match=r"DataFrame, row 2: the repeat is .*from 0 or 1\. \[pool-repeat\]"):
+        read_pool(frame)

@@ -12,7 +12,6 @@ from itertools import count
 from pathlib import Path
 
 from youden.data.importers.foreign_files import (
-    Replacements,
     files_of,
     parse_json,
     parse_lines,
@@ -29,6 +28,7 @@ from youden.data.importers.tool_exports import table_of_columns
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns import Json, Pool
+from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 
 PLAIN = (".csv", ".tsv", ".jsonl", ".parquet")

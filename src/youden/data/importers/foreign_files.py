@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from youden.data.pools.spool import shown
@@ -15,7 +14,7 @@ from youden.errors import ImportFormatError
 from youden.nouns import Json
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, replace_nonfinite, replace_surrogates
 from youden.text.json_text import parse_json as parse_tolerantly
-from youden.text.sentences import counted
+from youden.text.replacements import Replacements
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -25,38 +24,6 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-@dataclass
-class Replacements:
-    """Number of values in the files of one import that UTF-8 and strict JSON cannot represent, and the first place of any."""
-
-    n_nonfinite: int = 0
-    n_texts: int = 0
-    first: str = ""
-
-    def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, place: Path | str) -> None:
-        """Count what was replaced at a place in a file."""
-        if n_nonfinite or n_texts:
-            self.n_nonfinite += n_nonfinite
-            self.n_texts += n_texts
-            self.first = self.first or str(place)
-
-    def describe(self) -> str:
-        """Return the note on what was replaced; empty if nothing was.
-
-        >>> Replacements(n_nonfinite=2, first="a.json").describe()
-        '2 numbers were NaN or infinite and are treated as missing (first: a.json)'
-        >>> Replacements(n_texts=1, first="a.jsonl, line 7").describe()
-        '1 text had an unpaired surrogate, replaced by U+FFFD (first: a.jsonl, line 7)'
-        """
-        parts = []
-        if self.n_nonfinite:
-            what = counted(self.n_nonfinite, "number", "was", "were")
-            parts.append(f"{what} NaN or infinite and {'is' if self.n_nonfinite == 1 else 'are'} treated as missing")
-        if self.n_texts:
-            parts.append(f"{counted(self.n_texts, 'text')} had an unpaired surrogate, replaced by U+FFFD")
-        return f"{'; '.join(parts)} (first: {self.first})" if parts else ""
 
 
 def wrong(place: Path | str, problem: str, *, slug: str) -> ImportFormatError:

@@ -17,7 +17,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import pyarrow as pa
 
 from youden.data.importers.foreign_files import (
-    Replacements,
     apart,
     as_list,
     as_object,
@@ -34,6 +33,7 @@ from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.data.importers.transcripts import Text, as_text, call_of
 from youden.errors import ImportFormatError
 from youden.nouns import Json
+from youden.text.replacements import Replacements
 from youden.unpacking import Unpacked, inflated
 
 _ZSTANDARD = 93

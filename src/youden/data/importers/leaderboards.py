@@ -10,7 +10,6 @@ from pathlib import Path
 import orjson
 
 from youden.data.importers.foreign_files import (
-    Replacements,
     as_list,
     as_object,
     distinct,
@@ -26,6 +25,7 @@ from youden.data.importers.foreign_files import (
 from youden.data.importers.loose_table import separated
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.nouns import Json
+from youden.text.replacements import Replacements
 
 RESULTS = "results"
 """The folder of AlpacaEval's leaderboard, which calls a model by its folder in there."""

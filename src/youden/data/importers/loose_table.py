@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from youden.data.importers.foreign_files import (
-    Replacements,
     as_list,
     as_object,
     inner,
@@ -33,6 +32,7 @@ from youden.data.pools.tidy_reader import long_fields
 from youden.errors import ConfigError, ImportFormatError
 from youden.nouns import Agent, Json
 from youden.text.json_text import replace_nonfinite
+from youden.text.replacements import Replacements
 from youden.unpacking import open_parquet, unpacked
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")

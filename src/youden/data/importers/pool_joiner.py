@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from youden.data.importers.foreign_files import Replacements, spelled_alike
+from youden.data.importers.foreign_files import spelled_alike
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import Bools, Objects
 from youden.text.printable import acts, printable
+from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 
 LISTED = 5

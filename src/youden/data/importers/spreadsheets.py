@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from youden.data.importers.foreign_files import Replacements, read_text, wrong
+from youden.data.importers.foreign_files import read_text, wrong
 from youden.data.importers.loose_table import separated
 from youden.errors import ImportFormatError
 from youden.nouns import Json
+from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 
 

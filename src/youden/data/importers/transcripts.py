@@ -15,7 +15,6 @@ from typing import Literal
 import orjson
 
 from youden.data.importers.foreign_files import (
-    Replacements,
     as_list,
     as_object,
     error_said,
@@ -29,6 +28,7 @@ from youden.data.importers.foreign_files import (
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.errors import ImportFormatError
 from youden.nouns import Json
+from youden.text.replacements import Replacements
 
 Text = Literal["answer", "transcript"]
 """What a response is: the last thing an agent said, or all that it did."""

@@ -20,6 +20,7 @@ from youden.errors import ConfigError, PoolError
 from youden.nouns import Agent, Item, Json, Pool
 from youden.nouns.pool import SEPARATOR, Positions
 from youden.resources import find
+from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, parse_json
 from youden.text.printable import typed
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
     Folder: agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?), responses.jsonl (agent, item, text, repeat?).
     Table: the columns agent, item, text and, where there are any, prompt, group, repeat.
     Agents and items keep the file's order (a table: of first appearance). Text is UTF-8, with or without a byte order mark.
-    A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused. `repeat`, from 1,
-    tells an agent's responses to one item apart.
+    A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused. `repeat`, a whole
+    number, tells an agent's responses to one item apart; they are numbered from 1 in its order.
 
     A `Pool` of K agents and J items has `agents`, `items` and `texts`: object[K, J] of str, None where there is no response.
 
@@ -125,6 +126,7 @@ def _read_folder(folder: Path) -> Pool:
             text, repeat = responses.text(record["text"], line), responses.repeat(record.get("repeat"), line)
             cells.add(agent_at[agent], item_at[item], text, number=line, repeat=repeat)
     texts, further = cells.grids(responses, agents=list(agent_at), items=list(item_at))
+    responses.log_replaced()
     return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, further=further)
 
 
@@ -175,6 +177,7 @@ def _said(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None
         if not isinstance(meta, dict):
             raise source.wrong(line, f"meta is {shown(meta)}. Write an object, or leave meta out.", slug="pool-key")
         yield name, value, meta
+    source.log_replaced()
     if not at:
         raise source.wrong(None, f"it has no rows. Give one line for each {noun}.", slug="pool-empty")
 
@@ -197,15 +200,7 @@ def _records(
         text = raw.removeprefix(codecs.BOM_UTF8) if line == 1 else raw
         if text.isspace() or not text:
             continue
-        try:
-            record = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            source.decode(text, line)
-            raise source.wrong(
-                line,
-                f"it is no JSON ({error.msg}, column {error.colno}). Write one object a line.",
-                slug="pool-json",
-            ) from error
+        record = _parse_line(source, text, line)
         if not isinstance(record, dict):
             raise source.wrong(line, f"it is {shown(record)}. Write one object a line.", slug="pool-json")
         if record.keys() != required and not required <= record.keys() <= allowed:
@@ -213,6 +208,24 @@ def _records(
             what = f"no key {missing[0]!r}" if missing else f"the key {shown(unknown[0])} is not known"
             raise source.wrong(line, f"{what}. The keys are {', '.join(sorted(allowed))}.", slug="pool-key")
         yield line, record
+
+
+def _parse_line(source: Source, raw: bytes, line: int) -> Json:
+    text = source.decode(raw, line)
+    remedy = "Write one object per line"
+    try:
+        parsed = parse_json(text)
+    except JSONDecodeError as error:
+        problem = f"it is no JSON ({error.msg}, column {error.colno}). {remedy}."
+        raise source.wrong(line, problem, slug="pool-json") from error
+    if parsed.n_nonfinite:
+        raise source.wrong(line, f"it is no JSON: it has a number that is NaN or infinite. {remedy}.", slug="pool-json")
+    if is_nested_deeper(parsed.value, MAX_DEPTH):
+        problem = f"its lists and objects are nested more than {MAX_DEPTH} deep. {remedy}."
+        raise source.wrong(line, problem, slug="pool-json")
+    source.replaced.add(n_texts=parsed.n_replaced_texts, place=f"{source.path}, line {line}")
+    value: Json = parsed.value
+    return value
 
 
 def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:

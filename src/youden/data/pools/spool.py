@@ -6,20 +6,23 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal, SupportsIndex, cast
 from weakref import finalize
 
 import numpy as np
 
 from youden.errors import PoolError
 from youden.nouns.pool import SEPARATOR, Objects, Positions, TextsInFile, in_file
+from youden.text.json_text import replace_surrogates
 from youden.text.printable import acts, printable
+from youden.text.replacements import Replacements
 
 MOST_IN_MEMORY = 200_000_000
 """Bytes of all texts together. Those of a larger pool go into a file among the machine's temporary ones, which has no name and is
@@ -130,12 +133,16 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
+_WHOLE = re.compile(r"[0-9]{1,10}(\.0+)?")
+
+
 @dataclass(frozen=True)
 class Source:
     """A file of rows and the word for one of them."""
 
     path: Path
     unit: Literal["line", "row"] = "line"
+    replaced: Replacements = field(default_factory=Replacements, compare=False)
 
     def wrong(self, number: int | None, problem: str, *, slug: str) -> PoolError:
         """The error that says what is wrong, and what to do, in the numbered row (1-based) or in the whole file."""
@@ -196,17 +203,39 @@ class Source:
         )
 
     def repeat(self, value: object, number: int) -> int | None:
-        """`value` as the number of a repeat, from 1; None for nothing. Raises: PoolError [pool-repeat] for anything else."""
-        said = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
-        if said is None or said == "":
+        """Parse the number of a repeat, a whole number from 0 on; None if the row has none.
+
+        Raises: PoolError [pool-repeat] for anything else.
+        """
+        if value is None or value == "":
             return None
-        if isinstance(said, int) and not isinstance(said, bool) and 0 < said < 2**31:
-            return said
+        repeat = -1
+        if isinstance(value, str) and _WHOLE.fullmatch(value):
+            repeat = int(value.partition(".")[0])
+        elif (isinstance(value, float) and value.is_integer()) or (
+            isinstance(value, SupportsIndex) and not isinstance(value, bool)
+        ):
+            repeat = int(value)
+        if 0 <= repeat < 2**31:
+            return repeat
         raise self.wrong(
             number,
-            f"the repeat is {shown(value)}. Number an agent's responses to one item from 1.",
+            f"the repeat is {shown(value)}. Number an agent's responses to one item from 0 or 1.",
             slug="pool-repeat",
         )
+
+    def encodable(self, value: object, number: int) -> object:
+        """Replace unpaired surrogates, which UTF-8 cannot encode, by U+FFFD, and count the text in `replaced`."""
+        if not isinstance(value, str):
+            return value
+        encodable = replace_surrogates(value)
+        self.replaced.add(n_texts=int(encodable != value), place=f"{self.path}, {self.unit} {number}")
+        return encodable
+
+    def log_replaced(self) -> None:
+        """Log a warning if a text had unpaired surrogates."""
+        if note := self.replaced.describe():
+            _LOG.warning("%s", printable(note))
 
     def noticed(self, value: str, what: str, number: int) -> str:
         """`value`; one of more than LONG_TEXT characters is named in a warning of the log."""
@@ -275,7 +304,7 @@ class PoolCells:
                 self._number[second],
                 f"agent {shown(agents[self._agent[second]])} has responded to item {shown(items[self._item[second]])} "
                 f"in {source.unit} {self._number[first]} already. Keep one of the two; where both are its responses, number them "
-                "from 1 in `repeat`.",
+                "in `repeat`.",
                 slug="pool-duplicate",
             )
         if not same.any():

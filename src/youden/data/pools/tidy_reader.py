@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -80,9 +80,7 @@ def read_parquet(path: Path) -> Pool:
             _check_type(source, name, schema.field(name).type)
         for chunk in _chunks(source, table):
             columns = [
-                chunk.column(name).cast(pa.large_string())
-                if name in schema.names
-                else pa.nulls(len(chunk), pa.large_string())
+                _as_text(chunk.column(name)) if name in schema.names else pa.nulls(len(chunk), pa.large_string())
                 for name in (*REQUIRED, *OPTIONAL)
             ]
             if not rows.add_plain(columns, number=number + 1):
@@ -93,11 +91,20 @@ def read_parquet(path: Path) -> Pool:
     return rows.pool()
 
 
+def _as_text(column: pa.Array) -> pa.LargeStringArray:
+    if pa.types.is_floating(column.type):  # whole numbers beside nulls, as pandas writes them
+        column = pa.array([None if value is None or isnan(value) else str(value) for value in column.to_pylist()])
+    return column.cast(pa.large_string())
+
+
 _FRAME = Path("DataFrame")
 
 
 def read_frame(frame: pd.DataFrame) -> Pool:
     """A pool from a DataFrame with the columns of a table; a text that is missing is a cell without a response.
+
+    None, NaN, pd.NA and NaT are missing. A missing agent or item of a response is an error; a missing prompt, group or repeat is
+    the same as no such column. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
 
     Raises: PoolError with the row, counted from 1.
     """
@@ -111,17 +118,22 @@ def read_frame(frame: pd.DataFrame) -> Pool:
         )
     rows = _TidyRows(source)
     _check_columns(source, [str(name) for name in frame.columns], number=None)
-    columns = [
-        frame[name].tolist() if name in frame.columns else [None] * len(frame) for name in (*REQUIRED, *OPTIONAL)
-    ]
-    for number, record in enumerate(zip(*columns, strict=True), 1):
-        agent, item, text, *rest = (
-            None if one is None or (isinstance(one, float) and isnan(one)) else one for one in record
-        )
+    columns = {name: _present(frame[name]) if name in frame else [None] * len(frame) for name in (*REQUIRED, *OPTIONAL)}
+    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns.values(), strict=True), 1):
         if text is not None:
-            ids = [None if one is None else str(one) for one in (agent, item)]
-            rows.add([*ids, text, *(None if one is None else str(one) for one in rest)], number=number)
+            texts = [
+                source.encodable(value if column == "text" else str(value), number) if value is not None else None
+                for column, value in zip(columns, (agent, item, text, prompt, group), strict=False)
+            ]
+            rows.add([*texts, repeat], number=number)
+    source.log_replaced()
     return rows.pool()
+
+
+def _present(column: pd.Series) -> list[Any]:
+    """The values of a column; None for those that are missing, whatever its dtype."""
+    values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
+    return values
 
 
 def _chunks(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
@@ -144,7 +156,7 @@ class _TidyRows:
         self._groups: dict[str, tuple[str, int]] = {}
         self._prompts: dict[str, tuple[str, int]] = {}
 
-    def add(self, record: Sequence[str | None], *, number: int) -> None:
+    def add(self, record: Sequence[Any], *, number: int) -> None:
         """One record: agent, item, text, prompt, group, repeat."""
         agent, item, text, prompt, group, repeat = record
         agent = self._source.id(agent, "agent", number)
@@ -321,7 +333,7 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
 
 def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if name == "repeat" and pa.types.is_integer(value):
+    if name == "repeat" and (pa.types.is_integer(value) or pa.types.is_floating(value)):
         return
     if not any(
         test(value)
