@@ -228,7 +228,7 @@ def test_what_cannot_be_used_is_left_out_with_a_count_and_a_place(tmp_path: Path
         {"agent": "a", "item": 1, "text": "kept"},
         {"agent": "a", "item": 2, "text": None},
         {"agent": "a", "item": 3, "text": 3.5},
-        {"agent": "a", "item": 4, "text": ["no"]},
+        {"agent": "a", "item": 4, "text": ["no", 4]},
         {"agent": "", "item": 5, "text": "x"},
         {"agent": "a", "text": "x"},
         {"agent": "a", "item": 1, "text": "again"},

@@ -24,6 +24,7 @@ from youden.data.importers.foreign_files import (
 )
 from youden.data.importers.loose_table import separated
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
+from youden.data.importers.response_values import response_values
 from youden.nouns import Json
 from youden.text.replacements import Replacements
 
@@ -142,7 +143,8 @@ def _turns(row: dict[str, Json], choice: int) -> list[Json]:
     messages = row.get("messages")
     if isinstance(messages, list):
         said = [inner(message, "content") for message in messages if inner(message, "role") == "assistant"]
-        return [inner(content, "answer") if isinstance(content, dict) else content for content in said]
+        answers = [inner(content, "answer") if isinstance(content, dict) else content for content in said]
+        return [answer for content in answers for answer in response_values(content)]
     turns = inner(row, "choices", choice, "turns")
     if isinstance(turns, list):
         return [inner(turn, "content") if isinstance(turn, dict) else turn for turn in turns]

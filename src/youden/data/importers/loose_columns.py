@@ -11,7 +11,8 @@ from pathlib import Path
 import orjson
 
 from youden.data.importers.foreign_files import inner, wrong
-from youden.data.importers.pool_joiner import ItemsByPrompt, Joiner
+from youden.data.importers.pool_joiner import NO_TEXTS, ItemsByPrompt, Joiner, nested_labels
+from youden.data.importers.response_values import prompt_text, response_values, single
 from youden.data.importers.tool_exports import tool_columns
 from youden.data.pools.spool import shown
 from youden.nouns import Json
@@ -205,31 +206,38 @@ class Columns:
         if all(value is None or (isinstance(value, str) and not value.strip()) for value in values.values()):
             joiner.leave_out("an empty row", place)
             return
-        agent = values.get("agent") if "agent" in self.places or self.wide else self.agent
-        item, prompt = values.get("item"), _said(values.get("prompt"))
+        texts = response_values(values.get("text"))
+        if not texts:
+            joiner.leave_out(NO_TEXTS, place)
+        for text, label in zip(texts, nested_labels(values.get("repeat"), len(texts)), strict=True):
+            self._response({**values, "text": text, "repeat": label}, joiner, place, is_listed=len(texts) > 1)
+
+    def _response(self, values: Mapping[str, Json], joiner: Joiner, place: str, *, is_listed: bool) -> None:
+        agent = single(values.get("agent")) if "agent" in self.places or self.wide else self.agent
+        item, prompt = single(values.get("item")), prompt_text(values.get("prompt"))
         repeat = values.get("repeat")
         if self.by_rows:
             asked = str(agent), str(prompt if "item" not in self.places else item)
             self.seen[asked] += 1
             repeat = self.seen[asked]
-        text = _said(values.get("text"))
+        text = values.get("text")
         if text is None and str(values.get("empty")).casefold() in _YES:
             text = ""
         if self.loosely:
             if text is None:
                 joiner.leave_out("an empty cell in place of a text", place)
                 return
-            text = text if isinstance(text, str) else orjson.dumps(text).decode()
+            text = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
             if SHEET_ERROR.fullmatch(text):
                 joiner.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", place)
                 return
             agent, item, prompt = (_tidy(said) for said in (agent, item, prompt))
             if "repeat" not in self.places:  # what differs is a repeat, what is the same once more is none
                 known = self.texts.setdefault((str(agent), str(item or prompt or place)), {})
-                repeat = known.setdefault(text, len(known) + 1)
+                repeat = known.setdefault(f"{repeat}: {text}" if is_listed else text, len(known) + 1)
             if self.made or (isinstance(item, str) and (len(item) > _LONG_ID or acts(item))):
                 said = item or prompt or place
-                prompt = values.get("prompt") or values.get("item")
+                prompt = prompt_text(values.get("prompt") or values.get("item"))
                 item = self.items.item(str(agent), str(said), text, repeat=repeat)
         elif "item" not in self.places and isinstance(prompt, str) and prompt.strip():
             item = self.items.item(str(agent), prompt, text, repeat=repeat)
@@ -239,9 +247,3 @@ class Columns:
 def _tidy(said: Json) -> Json:
     """Without spaces around it, and with one in place of line ends and runs of them."""
     return " ".join(said.split()) if isinstance(said, str) else said
-
-
-def _said(text: Json) -> Json:
-    """A text; of a conversation (a list of messages) what its last message says."""
-    last = inner(text, -1)
-    return inner(last, "content") if isinstance(last, dict) and "role" in last else text

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from youden.data.importers.foreign_files import spelled_alike
+from youden.data.importers.response_values import response_values
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.nouns import Agent, Item, Pool
@@ -22,7 +23,9 @@ from youden.text.printable import acts, printable
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 
+T = TypeVar("T")
 LISTED = 5
+NO_TEXTS = "no text (an empty list)"
 _SHOWN = 60
 
 
@@ -117,8 +120,18 @@ class Joiner:
         group: object = None,
         repeat: object = None,
     ) -> None:
-        """One response. Ids may be numbers. A null is left out; dropped are a text that is no string, an empty id, and
-        another response to an item that the agent has answered, unless `repeat` tells the two apart."""
+        """One response, or a list of several, which are repeats. Ids may be numbers. A null is left out; dropped are a text that
+        is no string, an empty id, and another response to an item that the agent has answered, unless `repeat` tells the two
+        apart."""
+        texts: Sequence[object] = response_values(text) if isinstance(text, list) else [text]
+        if not texts:
+            self.leave_out(NO_TEXTS, place)
+        for one, label in zip(texts, nested_labels(repeat, len(texts)), strict=True):
+            self._add(agent, item, one, place=place, prompt=prompt, group=group, repeat=label)
+
+    def _add(
+        self, agent: object, item: object, text: object, *, place: str, prompt: object, group: object, repeat: object
+    ) -> None:
         if text is None:
             self.leave_out("no text (null)", place)
             return
@@ -333,6 +346,11 @@ def _id(value: object) -> str | None:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value if isinstance(value, str) and value.strip() else None
+
+
+def nested_labels(repeat: T, n: int) -> list[T | int | str]:
+    """Label the `n` responses of one row, which has the label `repeat` itself, or None."""
+    return [repeat] if n == 1 else [nth if repeat is None else f"{repeat}.{nth}" for nth in range(1, n + 1)]
 
 
 def _label(repeat: object) -> str | None:
