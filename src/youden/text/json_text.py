@@ -92,7 +92,7 @@ def _parse_int(digits: str) -> int | float:
 def is_nested_deeper(value: Any, max_depth: int) -> bool:
     """Tell whether lists and objects in `value` are nested more than `max_depth` deep.
 
-    >>> is_nested_deeper([[1], {"a": []}], 2), is_nested_deeper([[1], {"a": []}], 1)
+    >>> is_nested_deeper([[1], {"a": []}], 3), is_nested_deeper([[1], {"a": []}], 2)
     (False, True)
     """
     level, depth = [value], 0

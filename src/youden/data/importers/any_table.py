@@ -19,10 +19,11 @@ from youden.data.importers.foreign_files import (
     suffixes,
     wrong,
 )
-from youden.data.importers.guessed_columns import NAMES, Guess, guess, noun_of, plain_name, value
+from youden.data.importers.guessed_columns import NAMES, Guess, guess, joined, noun_of, plain_name, value
 from youden.data.importers.loose_columns import NOUNS, ROWS, ColumnPath, Columns, known_columns
 from youden.data.importers.loose_table import table_rows
-from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
+from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, ItemsByPrompt, Joiner
+from youden.data.importers.restarting_ids import composite_columns, with_unique_items
 from youden.data.importers.spreadsheets import Rows, Say, excel_rows, fill_down, separated_rows
 from youden.data.importers.tool_exports import table_of_columns
 from youden.data.pools.spool import shown
@@ -38,6 +39,8 @@ ENDINGS = (*SEPARATED, *EXCEL, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXTS = (".txt", ".md")
 _DEEP = 3
 _HEAD = 10_000
+_FILE = "\0file"
+"""Key of a row for the file it is from."""
 
 
 def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
@@ -58,7 +61,23 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
         for place, row in table_rows(file, joiner.replaced):
             of_file = of_file or Columns.of(file, row, columns=said, agent=name, joiner=joiner)
             of_file.add(row, joiner, place=place)
-    return replace(joiner.pool(), taken=f"agents by {said['agent']!r}" if said.keys() - columns.keys() else "")
+    imported = joiner.pool()
+    if SECOND_RESPONSE in imported.left_out and "item" not in columns:
+        unique = _with_unique_items(files, said)
+        if unique is not None:
+            return read_any(*paths, told={**columns, **({} if unique.made else {"item": unique.places["item"]})})
+    return replace(imported, taken=f"agents by {said['agent']!r}" if said.keys() - columns.keys() else "")
+
+
+def _with_unique_items(files: Sequence[Path], said: Mapping[str, str]) -> Guess | None:
+    """Columns of tables that are read word for word, if item ids restart; else None. Raises: ImportFormatError [import-ids]."""
+    rows = [{**_flat(row), _FILE: str(file)} for file in files for _, row in table_rows(file)]
+    named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(said)
+    places = {noun: column for noun, column in named.items() if noun in ("item", "text", "prompt", "repeat")}
+    unused = tuple(name for name in rows[0] if name not in (*named.values(), _FILE))
+    found = Guess(places, (named.get("agent", _FILE),), wide=(), made=False, unused=unused)
+    unique = with_unique_items(found, rows, place=str(files[0]))
+    return None if unique is found else unique
 
 
 def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
@@ -75,6 +94,8 @@ def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
     ):  # what is wrong with a file whose header is right is said better by who reads it word for word
         with files[0].open("rb") as file:
             named = set(re.findall(r"\w+", file.readline(_HEAD).decode("ascii", "ignore")))
+    if any(composite_columns(column, _flat(row)) for column in said.values()):
+        return False
     named |= (row.keys() | said.keys()) & set(NOUNS)
     if "text" not in named or not named & {"item", "prompt"}:
         return any("[]" in path for path in said.values())
@@ -243,9 +264,13 @@ def _columns(
         named = nested | told
         said = ", ".join(f"{column!r} for {noun}s" for noun, column in named.items())
         return Columns.of(path, rows[0][1], columns=named, agent=name, joiner=Joiner(name)), said
+    parts = composite_columns(told.get("item", ""), found.unused) or ()
+    found = replace(found, unused=tuple(name for name in found.unused if name not in parts))
+    if told.keys().isdisjoint({"item", "repeat"}) and not by_rows:
+        found = with_unique_items(found, flat, place=str(path))
     for row, (_, whole) in zip(flat, rows, strict=True):
         for said in found.places.values():
-            if said not in whole and "." not in said:
+            if said not in whole and ("." not in said or "+" in said):
                 whole[said] = value(row, said)
     present = dict.fromkeys(key for _, row in rows for key in row)
     places = {noun: ColumnPath.of(column, present) or ColumnPath((column,)) for noun, column in found.places.items()}
@@ -258,8 +283,12 @@ def _find(path: Path, noun: str, columns: Sequence[str], rows: Rows, flat: Seque
     """Puts what stands in columns that are named by a path where columns are. Raises: ImportFormatError [import-columns]."""
     if noun not in NOUNS:
         raise wrong(path, f"'{noun}' is none of {', '.join(NOUNS)}. Correct --column.", slug="import-columns")
+    present = dict.fromkeys(key for leaves in flat for key in leaves)
     for said in columns:
-        if not any(said in leaves for leaves in flat):
+        if names := composite_columns(said, present):
+            for leaves in flat:
+                leaves[said] = value(leaves, joined(names))
+        elif said not in present:
             if (way := ColumnPath.of(said, rows[0][1])) is None:
                 raise wrong(
                     path,
@@ -292,7 +321,10 @@ def _said(found: Guess, name: str, *, alone: bool) -> str:
     if found.made:
         parts.append("items by row" if prompt is None else f"items by {prompt!r} (ids made from it)")
     else:
-        parts.append(f"items by {item!r}" + (f", prompts in {prompt!r}" if prompt else ""))
+        parts.append(
+            f"items by {' and '.join(map(repr, str(item).split(' + ')))}"
+            + (f", prompts in {prompt!r}" if prompt else "")
+        )
     if "text" in found.places:
         parts.append(f"texts in {found.places['text']!r}")
     parts += [f"{noun} in {found.places[noun]!r}" for noun in ("group", "empty", "repeat") if noun in found.places]

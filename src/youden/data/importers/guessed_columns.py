@@ -51,6 +51,15 @@ _ABOUT = frozenset(
     )
     for name in names.split()
 )
+SUBJECTS = frozenset(
+    name
+    for names in (
+        "subject topic category subcategory domain discipline field theme chapter course exam split subset dataset corpus",
+        "benchmark suite scenario collection language lang locale",
+    )
+    for name in names.split()
+)
+"""Words that name a group of items, and never an agent."""
 _SURELY_AGENTS = ("agent", "model")
 """Names that say whose a response is, however few rows each agent has."""
 _SHORT = 100
@@ -79,6 +88,16 @@ def plain_name(column: str) -> str:
     'model_name'
     """
     return re.sub(r"[^\w#]+", "_", column.casefold()).strip("_")
+
+
+def words_of(column: str) -> set[str]:
+    """Split a column's name into words, also without the s of a plural.
+
+    >>> sorted(words_of("Source files"))
+    ['file', 'files', 'source', 'source_files']
+    """
+    name = plain_name(column)
+    return {name, *name.split("_"), *(word.removesuffix("s") for word in name.split("_"))}
 
 
 def noun_of(column: str) -> str | None:
@@ -177,6 +196,11 @@ def _guessed(
     return Guess(places, agents, wide, not named, tuple(name for name in columns if name not in used))
 
 
+def joined(columns: Sequence[str]) -> str:
+    """Name columns that are taken together as one, as `value` reads them."""
+    return _TOGETHER.join(columns)
+
+
 def value(row: Row, column: str) -> Json:
     """What stands in a column; of columns that are taken together, all of it."""
     if column in row or _TOGETHER not in column:
@@ -199,6 +223,8 @@ def _values(rows: Sequence[Row], columns: Sequence[str]) -> list[str | None]:
 
 
 def _names_agents(rows: Sequence[Row], column: str) -> bool:
+    if SUBJECTS & words_of(column):
+        return False
     said = [one for one in _values(rows, [column]) if one]
     names = set(said)
     return 0 < len(names) <= min(_MOST_AGENTS, max(1, len(said) // 2)) and max(map(len, names)) <= _SHORT
@@ -236,7 +262,8 @@ def _item(rows: Sequence[Row], agents: tuple[str, ...], items: Sequence[str]) ->
 def _wide(rows: Sequence[Row], texts: Sequence[str], unnamed: Sequence[str]) -> tuple[str, ...]:
     """Columns that are an agent each: of texts, and not the one column of reference answers beside them."""
     sure = [name for name in texts if plain_name(name) in NAMES["text"]]
-    those = [name for name in (*(name for name in texts if name not in sure), *unnamed) if _letters(rows, name) > 0]
+    free = [name for name in (*texts, *unnamed) if name not in sure and not SUBJECTS & words_of(name)]
+    those = [name for name in free if _letters(rows, name) > 0]
     if len(those) < 2:
         return tuple(texts) if len(texts) > 1 and not unnamed and len(sure) != 1 else ()
     order = list(rows[0])

@@ -25,6 +25,7 @@ from youden.text.sentences import counted
 
 T = TypeVar("T")
 LISTED = 5
+SECOND_RESPONSE = "a second response of the same agent to the same item"
 NO_TEXTS = "no text (an empty list)"
 _SHOWN = 60
 
@@ -163,7 +164,7 @@ class Joiner:
             if known_texts.get(label, self._cells[at]) == text:
                 self.leave_out("the same response once more", place)
             else:
-                self.drop(agent_id, "a second response of the same agent to the same item", place)
+                self.drop(agent_id, SECOND_RESPONSE, place)
             return
         self._cells[at] = text
         if label is not None:

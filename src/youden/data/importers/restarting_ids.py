@@ -1,0 +1,157 @@
+"""Finds item ids that start again in each subject, task or file, and the column that makes them unique together with the id.
+
+If an agent has several rows of one id, they are repeats, or different items whose ids restart. Prompts decide, if the table has
+any. Without prompts the name of the column decides, and a column whose name says neither is asked about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from youden.data.importers.foreign_files import wrong
+from youden.data.importers.guessed_columns import SUBJECTS, Guess, Row, joined, value, words_of
+from youden.nouns import Json
+
+GROUPS = SUBJECTS | frozenset(
+    name
+    for names in (
+        "task subtask file filename section part test module unit track turn document passage book folder directory path",
+    )
+    for name in names.split()
+)
+"""Words that name a group of items within which ids may restart."""
+REPEATS = frozenset(
+    name
+    for names in (
+        "repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try round draw generation n k pass",
+        "temperature top_p date day time timestamp created version batch rater annotator judge worker user session order",
+    )
+    for name in names.split()
+)
+"""Words that name what differs between responses to one item."""
+MIN_LINED_UP = 0.5
+"""Fraction of rows whose item, under a composite key, has to have responses of two agents."""
+
+
+def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
+    """Add the column within which item ids restart to the columns that name an item.
+
+    Parameters
+    ----------
+    found : Guess
+        The columns of the table; `found.places["item"]` is the column with ids.
+    rows : sequence of mapping
+        All flat rows of the table.
+    place : str
+        The table, for errors.
+
+    Returns
+    -------
+    Guess
+        `found` itself if no agent has two rows of one id, or if those are repeats; else with an item of several columns, or with
+        prompts in place of ids, if prompts differ and no column tells the ids apart.
+
+    Raises
+    ------
+    ImportFormatError [import-ids]
+        If a column may tell ids apart or number repeats, and neither its name nor a prompt says which.
+    """
+    item, prompt = found.places.get("item"), found.places.get("prompt")
+    if item is None:
+        return found
+    agents = _column(rows, [*found.agents])
+    ids = _column(rows, [item])
+    repeat = [found.places["repeat"]] if "repeat" in found.places else []
+    apart = [name for name in found.unused if REPEATS & words_of(name)]
+    repeats = _column(rows, repeat)
+    texts = [
+        tuple(str(row.get(name)) for name in (*found.wide, *filter(None, [found.places.get("text")]))) for row in rows
+    ]
+    kept = [n for n, one in enumerate(ids) if one is not None and any(text != "None" for text in texts[n])]
+    cells = defaultdict(set)
+    for n in kept:
+        cells[agents[n], ids[n], repeats[n]].add(texts[n])
+    if all(len(several) == 1 for several in cells.values()):
+        return found
+    prompts = [None] * len(rows) if prompt is None else _column(rows, [prompt])
+    by_prompt = {(agents[n], ids[n], prompts[n]) for n in kept if prompts[n] is not None}
+    has_prompts = len(by_prompt) > 0
+    if has_prompts and len(by_prompt) == len({key[:2] for key in by_prompt}):
+        return found
+
+    def is_unique(names: Sequence[str], repeats: Sequence[Json]) -> bool:
+        groups = _column(rows, names)
+        by_id = {(agents[n], ids[n], groups[n]) for n in kept}
+        if any(groups[n] is None for n in kept) or len(by_id) == len({key[:2] for key in by_id}):
+            return False
+        if has_prompts:
+            keys = [(agents[n], groups[n], ids[n]) for n in kept]
+            return len(set(keys)) == len({(*key, prompts[n]) for key, n in zip(keys, kept, strict=True)})
+        seen: dict[tuple[Json, ...], tuple[str, ...]] = {}
+        return all(
+            seen.setdefault((agents[n], groups[n], ids[n], repeats[n]), texts[n]) == texts[n] for n in kept
+        ) and _lines_up(agents, groups, ids, kept)
+
+    free = [name for name in found.unused if not REPEATS & words_of(name)]
+    named = [name for name in free if GROUPS & words_of(name)]
+    for told_apart in (repeats, _column(rows, [*repeat, *apart])):
+        for names in (*((name,) for name in named), *combinations(named[:4], 2)):
+            if is_unique(names, told_apart):
+                return _with_item(found, (*names, item))
+    others = [name for name in free if name not in named and is_unique([name], repeats)]
+    if has_prompts:
+        return _with_item(found, (others[0], item)) if others else _by_prompt(found)
+    if others:
+        raise wrong(place, _question(others[0], item, agents, ids, kept), slug="import-ids")
+    return found
+
+
+def _with_item(found: Guess, columns: tuple[str, ...]) -> Guess:
+    unused = tuple(name for name in found.unused if name not in columns)
+    return replace(found, places={**found.places, "item": joined(columns)}, unused=unused)
+
+
+def _by_prompt(found: Guess) -> Guess:
+    places = {noun: column for noun, column in found.places.items() if noun != "item"}
+    return replace(found, places=places, made=True, unused=(*found.unused, found.places["item"]))
+
+
+def _question(column: str, item: str, agents: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> str:
+    (agent, one), _ = Counter((agents[n], ids[n]) for n in kept).most_common(1)[0]
+    whose = "an agent" if agent is None else f"agent {agent!r}"
+    return (
+        f"{whose} has several responses to {item} {one!r}, which differ in the column {column!r}. If these are different items, "
+        f"use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column 'repeat={column}'."
+    )
+
+
+def _column(rows: Sequence[Row], names: Sequence[str]) -> list[Json]:
+    """One key per row, of these columns together; None if a part is missing, or if there are no columns."""
+    return [_key(row, names) for row in rows]
+
+
+def _key(row: Row, names: Sequence[str]) -> Json:
+    parts = [value(row, name) for name in names]
+    return None if not parts or None in parts else " / ".join(" ".join(str(part).split()) for part in parts)
+
+
+def _lines_up(agents: Sequence[Json], groups: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> bool:
+    """Tell whether enough rows are of items that two agents have, and each group has several ids."""
+    n_items = len({(groups[n], ids[n]) for n in kept})
+    if n_items < 2 * len({groups[n] for n in kept}):
+        return False
+    if len({agents[n] for n in kept}) < 2:
+        return True
+    by_item = defaultdict(set)
+    for n in kept:
+        by_item[groups[n], ids[n]].add(agents[n])
+    return sum(len(by_item[groups[n], ids[n]]) > 1 for n in kept) >= MIN_LINED_UP * len(kept)
+
+
+def composite_columns(said: str, columns: Collection[str]) -> tuple[str, ...] | None:
+    """Split `subject+id` into the columns that name an item together; None if it is one column, or names one that is missing."""
+    names = tuple(name.strip() for name in said.split("+"))
+    return names if len(names) > 1 and said not in columns and all(name in columns for name in names) else None

@@ -1,0 +1,166 @@
+"""Item ids that start again in each subject, task or file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import Youden
+from importing import load, write
+from youden.data.importers.pool_joiner import ImportedPool
+from youden.errors import ImportFormatError
+from youden.nouns import Json
+
+AGENTS, SUBJECTS = "abcd", ("law", "math", "art")
+Row = dict[str, Json]
+
+
+def rows_of(group: str = "subject", *, item: str = "id", prompts: bool = False, n_repeats: int = 1) -> list[Row]:
+    return [
+        {"model": agent, group: subject, item: n, "answer": f"{agent} on {subject} number {n}, time {repeat}"}
+        | ({"question": f"What is {subject} {n}?"} if prompts else {})
+        for agent in AGENTS
+        for subject in SUBJECTS
+        for n in range(5)
+        for repeat in range(n_repeats)
+    ]
+
+
+def save(folder: Path, rows: Sequence[Row], kind: str) -> Path:
+    path = folder / f"t.{kind}"
+    match kind:
+        case "csv":
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+        case "xlsx":
+            book = openpyxl.Workbook()
+            for record in [[*rows[0]], *([*row.values()] for row in rows)]:
+                book.active.append(record)
+            book.save(path)
+        case "parquet":
+            pq.write_table(pa.Table.from_pylist(list(rows)), path)
+        case "json":
+            write(path, whole=list(rows))
+        case _:
+            write(path, *rows)
+    return path
+
+
+def size(imported: ImportedPool) -> tuple[int, int, int]:
+    return imported.pool.n_agents, imported.pool.n_items, imported.pool.n_responses
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet", "json", "jsonl"])
+def test_ids_that_restart_per_subject_are_items_by_subject_and_id(tmp_path: Path, kind: str) -> None:
+    imported = load("table", save(tmp_path, rows_of(), kind))
+    assert size(imported) == (4, 15, 60)
+    assert "items by 'subject' and 'id'" in imported.taken
+    assert [item.id for item in imported.pool.items][4:6] == ["law / 4", "math / 0"]
+
+
+@pytest.mark.parametrize(
+    "group", ["task", "category", "split", "dataset", "Subject Name", "meta.subset", "source_file"]
+)
+def test_other_columns_that_name_a_group_of_items_do_the_same(tmp_path: Path, group: str) -> None:
+    assert size(load("table", save(tmp_path, rows_of(group), "jsonl"))) == (4, 15, 60)
+
+
+def test_ids_may_restart_within_two_columns_together(tmp_path: Path) -> None:
+    rows = [
+        {"model": agent, "subject": subject, "split": split, "id": n, "answer": f"{agent} {subject} {split} {n}"}
+        for agent in AGENTS
+        for subject in SUBJECTS
+        for split in ("dev", "test")
+        for n in range(4)
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 24, 96)
+
+
+def test_a_column_per_agent_may_have_ids_that_restart(tmp_path: Path) -> None:
+    rows = [
+        {"subject": subject, "id": n, **{f"gpt-{agent}": f"{agent} says {subject} {n}" for agent in AGENTS}}
+        for subject in SUBJECTS
+        for n in range(5)
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 15, 60)
+
+
+def test_columns_called_agent_item_and_text_are_tried_the_same_way(tmp_path: Path) -> None:
+    rows = [
+        {"agent": row["model"], "subject": row["subject"], "item": row["id"], "text": row["answer"]}
+        for row in rows_of()
+    ]
+    imported = load("table", save(tmp_path, rows, "jsonl"))
+    assert (size(imported), imported.n_dropped) == ((4, 15, 60), 0)
+
+
+def test_repeats_of_items_whose_ids_restart_stay_repeats(tmp_path: Path) -> None:
+    rows = [row | {"seed": n % 2} for n, row in enumerate(rows_of(n_repeats=2))]
+    imported = load("table", save(tmp_path, rows, "csv"))
+    assert size(imported) == (4, 15, 120)
+    assert "120 responses are repeats, all kept: 2 of one agent to one item" in imported.notes
+
+
+def test_a_column_that_differs_in_every_row_hides_no_restart(tmp_path: Path) -> None:
+    rows = [row | {"timestamp": f"2026-01-01T00:00:{n:02d}", "latency": n / 7} for n, row in enumerate(rows_of())]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 15, 60)
+
+
+def test_a_category_of_each_item_makes_no_repeats_into_items(tmp_path: Path) -> None:
+    rows = [
+        row | {"category": f"c{int(str(row['id'])) % 2}", "timestamp": n} for n, row in enumerate(rows_of("attempt"))
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
+
+
+def test_several_responses_to_one_prompt_are_repeats_whatever_the_columns(tmp_path: Path) -> None:
+    rows = [row | {"question": f"What is {row['id']}?"} for row in rows_of()]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
+
+
+@pytest.mark.parametrize("column", ["seed", "run_number", "attempt", "date", "temperature"])
+def test_a_column_that_numbers_repeats_leaves_them_repeats(tmp_path: Path, column: str) -> None:
+    assert size(load("table", save(tmp_path, rows_of(column), "csv"))) == (4, 5, 60)
+
+
+def test_different_prompts_under_one_id_are_different_items(tmp_path: Path) -> None:
+    named = rows_of("xyz", prompts=True)
+    assert size(load("table", save(tmp_path, named, "csv"))) == (4, 15, 60)
+    unnamed = [{key: value for key, value in row.items() if key != "xyz"} for row in named]
+    imported = load("table", save(tmp_path, unnamed, "csv"))
+    assert size(imported) == (4, 15, 60)
+    assert "items by 'question' (ids made from it)" in imported.taken
+    assert {item.prompt for item in imported.pool.items} == {row["question"] for row in named}
+
+
+def test_a_column_whose_name_says_neither_is_asked_about_and_both_answers_work(youden: Youden, tmp_path: Path) -> None:
+    save(tmp_path, rows_of("xyz"), "csv")
+    with pytest.raises(ImportFormatError, match=r"agent 'a' has several responses to id '0'.*\[import-ids\]"):
+        load("table", tmp_path / "t.csv")
+    asked = youden("init", "t.csv")
+    assert asked.code == 2
+    assert "--column 'item=xyz+id'" in asked.err
+    assert size(load("table", tmp_path / "t.csv", item="xyz+id")) == (4, 15, 60)
+    assert size(load("table", tmp_path / "t.csv", item="xyz + id")) == (4, 15, 60)
+    assert size(load("table", tmp_path / "t.csv", repeat="xyz")) == (4, 5, 60)
+    assert youden("import", "table", "t.csv", "--column", "item=xyz+id", "--out", "pool").code == 0
+
+
+def test_a_column_with_a_plus_in_its_name_is_one_column(tmp_path: Path) -> None:
+    rows = rows_of("subject", item="a+b")
+    rows = [row | {"a": 1, "b": 2} for row in rows]
+    assert size(load("table", save(tmp_path, rows, "csv"), item="a+b")) == (4, 5, 60)
+
+
+def test_values_of_each_row_alone_make_no_item(tmp_path: Path) -> None:
+    rows = [row | {"subject": f"s{n}", "topic": 7} for n, row in enumerate(rows_of("xyz"))]
+    rows = [{key: value for key, value in row.items() if key != "xyz"} for row in rows]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
