@@ -61,6 +61,9 @@ HEADINGS: dict[str, dict[str, str]] = {
 """What `--help` groups, in its order: the commands of each heading and where they are."""
 COMMANDS = {name: place for group in HEADINGS.values() for name, place in group.items()}
 
+RESUMABLE = frozenset({"run", "judge", "generate", "calibrate", "stress", "extend", "rejudge"})
+"""Commands that send requests to a judge and keep the answers."""
+
 IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Tells threads that multiply matrices for numpy to sleep when there is nothing to do; else each spins on after every product."""
 MOST_SAID = 600
@@ -87,7 +90,8 @@ def youden() -> None:
     Data goes to standard output, progress to standard error.
 
     Exit codes: 0 done; 1 a run fell short (the same command resumes it), or an agent is worse (gate); 2 bad input; 3 a gate
-    is undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP (the same command resumes).
+    is undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP (a command that asks a
+    judge resumes).
     """
 
 
@@ -148,8 +152,10 @@ def _of_a_plug_in(error: Exception) -> str:
 
 
 def _last_words(number: int) -> str:
-    what = f"Stopped ({signal.Signals(number).name}). What was answered is kept; the same command resumes: {_command()}"
-    return printable(what)
+    stopped = f"Stopped ({signal.Signals(number).name})."
+    is_resumable = sys.argv[1:2] and sys.argv[1] in RESUMABLE
+    kept = f" What was answered is kept; the same command resumes: {_command()}" if is_resumable else ""
+    return printable(stopped + kept)
 
 
 def _command() -> str:

@@ -21,6 +21,7 @@ from youden.data.importers.spreadsheets import excel_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns.pool import Floats, ReadOnly
+from youden.regular_files import read_regular
 
 _NOUNS = ("agent", "item", "alias")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
@@ -157,10 +158,10 @@ def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """
     found = []
     for file in dict.fromkeys([key_file(path), *sorted(path.parent.glob("*.json"))]):
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             said = {
                 str(one["id"]): (str(one["agent"]), str(one["item"]))
-                for one in json.loads(file.read_bytes())["answers"]
+                for one in json.loads(read_regular(file))["answers"]
             }
             if said.keys() >= set(ids):
                 if file == key_file(path):

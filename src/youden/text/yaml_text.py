@@ -15,6 +15,8 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
+from youden.regular_files import read_regular_text
+
 SHOWN = 60
 """Most characters of a wrong value that are shown."""
 
@@ -32,8 +34,11 @@ def misfit(
     keys: what a key at the top may be called, to help with an unknown one. hidden: keys whose values may be secret. shown:
     whether any value is. whole: a name for the data.
     """
-    first = error.errors(include_url=False, include_context=False)[0]
-    way = [str(part) for part in first["loc"]]
+    found = error.errors(include_url=False, include_context=False)
+    ways = [[str(part) for part in one["loc"] if not _TYPE.fullmatch(str(part))] for one in found]
+    # of a value that may be of several types, the error that lies deepest in it
+    at = max(range(len(found)), key=lambda n: (ways[n][:1] == ways[0][:1]) and len(ways[n]))
+    first, way = found[at], ways[at]
     place, reason = ".".join(way), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         return unknown_key(place, keys if len(way) == 1 else ())
@@ -45,6 +50,12 @@ def misfit(
         return reason if first["type"] == "value_error" else f"{whole}: {reason}"
     arrived = f" is {repr(first['input'])[:SHOWN]}" if shown and way[0] not in hidden else ""
     return f"{place!r}{arrived}: {reason}"
+
+
+_TYPE = re.compile(
+    r"constrained-\w+|(json-or-python|nullable|function-\w+|dict|list|tuple)\[.*|dict|list|str|int|float|bool|none"
+)
+"""Parts of a pydantic location that name the type tried, and no key."""
 
 
 def unknown_key(key: str, known: Iterable[str] = ()) -> str:
@@ -75,7 +86,7 @@ class FrontMatter:
 
 def read_yaml(path: Path) -> object:
     """What the UTF-8 file at `path` says. Raises: OSError, UnicodeDecodeError, YamlError."""
-    return parse_yaml(path.read_text(encoding="utf-8-sig"))
+    return parse_yaml(read_regular_text(path, encoding="utf-8-sig"))
 
 
 def parse_yaml(text: str, *, first_line: int = 1) -> object:

@@ -17,6 +17,7 @@ from youden.data.atomic import replacing
 from youden.errors import InputError, RunFolderError
 from youden.nouns import Agent, Pool, Target
 from youden.nouns.pool import Floats, ReadOnly, or_none
+from youden.regular_files import read_regular
 from youden.text.words import mean_lengths
 from youden.text.yaml_text import misfit
 
@@ -100,6 +101,8 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
     """
     try:
         version = json.loads(text)["version"]
+    except RecursionError as error:
+        raise damaged(path, "its lists and objects are nested too deeply") from error
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(path, f"it is no JSON object with a version ({error})") from error
     if version != VERSION:
@@ -262,7 +265,7 @@ def read_ledger(path: Path) -> GateLedger:
     if not path.exists():
         return GateLedger({})
     try:
-        pairs = LedgerFile.model_validate_json(path.read_bytes()).looks
+        pairs = LedgerFile.model_validate_json(read_regular(path)).looks
     except ValidationError as error:
         raise _damaged(path, misfit(error)) from error
     looks = {(pair.agent, pair.baseline): tuple(dict.fromkeys(pair.answers)) for pair in pairs}

@@ -12,6 +12,7 @@ from pathlib import Path
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns import Json
+from youden.regular_files import read_regular, special_kind
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, replace_nonfinite, replace_surrogates
 from youden.text.json_text import parse_json as parse_tolerantly
 from youden.text.replacements import Replacements
@@ -50,7 +51,8 @@ def files_of(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> li
         elif path.is_file():
             found[path] = None
         else:
-            raise wrong(path, f"there is no such file or folder. Give {what}.", slug="import-not-found")
+            problem = f"it is {kind}, no file" if (kind := special_kind(path)) else "there is no such file or folder"
+            raise wrong(path, f"{problem}. Give {what}.", slug="import-not-found")
     return list(found)
 
 
@@ -62,7 +64,7 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
     Raises: ImportFormatError [import-encoding] with line and byte, [import-not-found].
     """
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except OSError as error:
         raise wrong(path, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found") from error
     encoding = "utf-8"

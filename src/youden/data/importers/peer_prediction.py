@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from youden.data.importers.foreign_files import wrong
 from youden.nouns import Agent, Item, Pool, Rates, Split
 from youden.nouns.pool import Floats, Ids, ReadOnly
+from youden.regular_files import read_regular
 from youden.text.printable import acts
 from youden.text.yaml_text import misfit
 
@@ -218,7 +219,7 @@ def _load_example(file: Path) -> Example:
 
 def _load(file: Path, model: type[_M]) -> _M:
     try:
-        return model.model_validate_json(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        return model.model_validate_json(read_regular(file).removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
         raise wrong(file, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found") from error
     except ValidationError as error:

@@ -15,6 +15,7 @@ from youden.data.importers.foreign_files import read_text, wrong
 from youden.data.importers.loose_table import separated
 from youden.errors import ImportFormatError
 from youden.nouns import Json
+from youden.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 
@@ -77,6 +78,7 @@ def excel_rows(file: Path, say: Say) -> Iterator[tuple[str, Rows]]:
     import openpyxl
 
     try:
+        check_regular(file)
         book = openpyxl.load_workbook(file, data_only=True)
     except Exception as error:  # whatever a damaged archive makes of it
         raise wrong(

@@ -20,6 +20,7 @@ import numpy as np
 
 from youden.errors import PoolError
 from youden.nouns.pool import SEPARATOR, Objects, Positions, TextsInFile, in_file
+from youden.regular_files import check_regular
 from youden.text.json_text import replace_surrogates
 from youden.text.printable import acts, printable
 from youden.text.replacements import Replacements
@@ -153,6 +154,7 @@ class Source:
     def open(self) -> Iterator[BinaryIO]:
         """The file's bytes. Raises: PoolError [pool-file]."""
         try:
+            check_regular(self.path)
             file = self.path.open("rb")
         except OSError as error:
             raise self.wrong(

@@ -19,6 +19,7 @@ from youden.judging.question.questions import Questions, canonical, key_of, keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import look_up
 from youden.nouns import Completion, Message, Plan
+from youden.regular_files import read_regular
 from youden.text.yaml_text import misfit
 
 VERSION = 1
@@ -175,7 +176,7 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     Raises: InputError [cassette-unreadable], [cassette-head], [cassette-newer] where nothing can be read at all.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_regular(path).splitlines()
     except OSError as error:
         raise InputError(
             f"The cassette {path} cannot be read ({error.strerror}). Give the file that `youden cassette export` wrote.",

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.errors import ConfigError
 from youden.nouns import Message
+from youden.regular_files import read_regular_text
 from youden.resources import find
 from youden.text.printable import sendable
 from youden.text.yaml_text import YamlError, front_matter, misfit
@@ -104,7 +105,7 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     if path.suffix != ".md":
         path = find("prompts", f"{name_or_path}.md")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular_text(path)
     except FileNotFoundError:
         there = sorted(each.name for each in path.parent.glob("*.md")) if path.parent.is_dir() else []
         raise ConfigError(

@@ -17,6 +17,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.question.prompts import fence
 from youden.nouns import Message
+from youden.regular_files import read_regular_text
 from youden.resources import find
 from youden.text.transforms import Step
 from youden.text.yaml_text import YamlError, front_matter, misfit, read_yaml
@@ -57,7 +58,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     """
     path = folder / name if name.endswith(".md") else find("prompts", f"agents/{name}.md")
     try:
-        whole = path.read_text(encoding="utf-8")
+        whole = read_regular_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"The instruction {path} cannot be read ({error}). Give a UTF-8 file.", slug="instruction"

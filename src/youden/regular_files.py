@@ -1,0 +1,58 @@
+"""Refuses to read from anything but a regular file.
+
+A named pipe or a socket would block a reader for ever, and a device may never end. The error is an `OSError`, so that every
+reader reports it as it reports a file that cannot be read.
+"""
+
+from __future__ import annotations
+
+import errno
+import stat
+from os import PathLike
+from pathlib import Path
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
+
+class SpecialFileError(OSError):
+    """A path is a named pipe, a socket, a device or a folder, where a regular file is read."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def special_kind(path: str | PathLike[str]) -> str | None:
+    """Name what is at `path`, links followed, if it is there and no regular file; else return None.
+
+    >>> special_kind("/dev/null"), special_kind("no such file")
+    ('a device', None)
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return None
+    return _KINDS.get(stat.S_IFMT(mode))
+
+
+def check_regular(path: str | PathLike[str]) -> None:
+    """Raise SpecialFileError if `path` is there and is no regular file, before it is opened."""
+    if (kind := special_kind(path)) is not None:
+        raise SpecialFileError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
+
+
+def read_regular(path: Path) -> bytes:
+    """Read the content of a regular file. Raises: OSError."""
+    check_regular(path)
+    return path.read_bytes()
+
+
+def read_regular_text(path: Path, *, encoding: str = "utf-8") -> str:
+    """Read the text of a regular file, line ends as line feeds. Raises: OSError, UnicodeDecodeError."""
+    check_regular(path)
+    return path.read_text(encoding=encoding)
