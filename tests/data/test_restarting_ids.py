@@ -14,6 +14,7 @@ import pytest
 from commands import Youden
 from importing import load, write
 from youden.data.importers.pool_joiner import ImportedPool
+from youden.data.pools.pool_reader import responses_of
 from youden.errors import ImportFormatError
 from youden.nouns import Json
 
@@ -152,6 +153,29 @@ def test_a_column_whose_name_says_neither_is_asked_about_and_both_answers_work(y
     assert size(load("table", tmp_path / "t.csv", item="xyz + id")) == (4, 15, 60)
     assert size(load("table", tmp_path / "t.csv", repeat="xyz")) == (4, 5, 60)
     assert youden("import", "table", "t.csv", "--column", "item=xyz+id", "--out", "pool").code == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "json", "parquet"])
+@pytest.mark.parametrize("item", ["id", "question"])
+@pytest.mark.parametrize("column", ["sample", "Epoch", "trial", "attempt_id", "seed", "repeat"])
+def test_a_column_that_numbers_repeats_from_0_keeps_equal_responses(
+    tmp_path: Path, kind: str, item: str, column: str
+) -> None:
+    rows: list[Row] = [
+        {
+            "model": agent,
+            item: f"What is {n}?",
+            column: sample,
+            "answer": "same" if agent == "a" else f"{agent} {n} {sample}",
+        }
+        for agent in AGENTS
+        for n in range(4)
+        for sample in range(3)
+    ]
+    imported = load("table", save(tmp_path, rows, kind))
+    assert (size(imported), imported.left_out) == ((4, 4, 48), {})
+    numbers = [repeat for _, _, repeat, _ in responses_of(imported.pool)]
+    assert numbers == [1, 2, 3] * 16
 
 
 def test_a_column_with_a_plus_in_its_name_is_one_column(tmp_path: Path) -> None:

@@ -23,10 +23,16 @@ GROUPS = SUBJECTS | frozenset(
     for name in names.split()
 )
 """Words that name a group of items within which ids may restart."""
-REPEATS = frozenset(
+NUMBERS = frozenset(
+    name
+    for names in ("repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try draw",)
+    for name in names.split()
+)
+"""Words that name the number of a repeat."""
+REPEATS = NUMBERS | frozenset(
     name
     for names in (
-        "repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try round draw generation n k pass",
+        "round generation n k pass",
         "temperature top_p date day time timestamp created version batch rater annotator judge worker user session order",
     )
     for name in names.split()
@@ -37,7 +43,7 @@ MIN_LINED_UP = 0.5
 
 
 def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
-    """Add the column within which item ids restart to the columns that name an item.
+    """Add the column within which item ids restart to the columns that name an item, and find the one that numbers repeats.
 
     Parameters
     ----------
@@ -51,14 +57,32 @@ def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess
     Returns
     -------
     Guess
-        `found` itself if no agent has two rows of one id, or if those are repeats; else with an item of several columns, or with
-        prompts in place of ids, if prompts differ and no column tells the ids apart.
+        `found` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
+        several columns, or with prompts in place of ids, if prompts differ and no column tells the ids apart.
 
     Raises
     ------
     ImportFormatError [import-ids]
         If a column may tell ids apart or number repeats, and neither its name nor a prompt says which.
     """
+    return _with_repeats(_with_unique_items(found, rows, place=place), rows)
+
+
+def _with_repeats(found: Guess, rows: Sequence[Row]) -> Guess:
+    """Take the first column that is called as one and tells all responses of an agent to an item apart as numbers of repeats."""
+    item = found.places.get("item", found.places.get("prompt"))
+    if item is None or "repeat" in found.places:
+        return found
+    cells = [*zip(_column(rows, [*found.agents]), _column(rows, [item]), strict=True)]
+    for name in (name for name in found.unused if NUMBERS & words_of(name)):
+        repeats = _column(rows, [name])
+        if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
+            unused = tuple(other for other in found.unused if other != name)
+            return replace(found, places={**found.places, "repeat": name}, unused=unused)
+    return found
+
+
+def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
     item, prompt = found.places.get("item"), found.places.get("prompt")
     if item is None:
         return found
