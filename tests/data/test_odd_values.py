@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from importing import cells, load, write
+from youden.data.label_tables import read_labels
 from youden.data.pools.pool_reader import read_pool, responses_of
 from youden.errors import ImportFormatError, PoolError
 
@@ -355,3 +356,28 @@ def test_a_repeat_that_is_no_whole_number_is_refused(repeat: object) -> None:
     frame.loc[1, "repeat"] = repeat
     with pytest.raises(PoolError, match=r"DataFrame, row 2: the repeat is .*from 0 or 1\. \[pool-repeat\]"):
         read_pool(frame)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_text_of_a_table_that_is_no_finite_number_is_no_response(tmp_path: Path, value: float) -> None:
+    rows = [{"model": agent, "question": f"Q{n}?", "response": f"{agent} {n}"} for agent in "ab" for n in range(3)]
+    write(tmp_path / "t.json", whole=[*rows, {"model": "a", "question": "Q3?", "response": value}])
+    imported = load("table", tmp_path / "t.json")
+    assert (imported.pool.n_responses, imported.left_out) == (6, {"an empty cell in place of a text": 1})
+    frame = pd.DataFrame({"agent": ["a"], "item": ["x"], "text": pd.Series([value], dtype=float)})
+    frame.to_parquet(tmp_path / "one.parquet")
+    with pytest.raises(ImportFormatError, match="no text \\(null\\)"):
+        load("table", tmp_path / "one.parquet")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_label_in_json_that_is_no_finite_number_is_an_error(tmp_path: Path, value: float) -> None:
+    rows = [{"agent": "a", "accuracy": 0.5}, {"agent": "b", "accuracy": value}]
+    with pytest.raises(ImportFormatError, match=r"l\.jsonl, line 2: .*\[labels-value\]"):
+        read_labels(write(tmp_path / "l.jsonl", *rows))
+
+
+def test_an_infinite_label_in_parquet_is_an_error(tmp_path: Path) -> None:
+    pd.DataFrame({"agent": ["a", "b"], "accuracy": [0.5, float("inf")]}).to_parquet(tmp_path / "l.parquet")
+    with pytest.raises(ImportFormatError, match=r"row 2: .*\[labels-value\]"):
+        read_labels(tmp_path / "l.parquet")

@@ -22,6 +22,7 @@ from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns.pool import Floats, ReadOnly
 from youden.regular_files import read_regular
+from youden.text.replacements import Replacements
 
 _NOUNS = ("agent", "item", "alias")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
@@ -135,7 +136,7 @@ def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     if path.suffix.lower() in EXCEL:
         rows = [row for _, sheet in excel_rows(path, lambda *_: None) for row in sheet]
     else:
-        rows = table_rows(path)
+        rows = _checked(table_rows(path, replaced := Replacements()), replaced)
     said = [
         (place, row)
         for place, row in rows
@@ -149,6 +150,17 @@ def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
             continue
         agent, item = answers[str(row["id"]).strip()]
         yield place, {"agent": agent, "item": item, "label": row["label"]}
+
+
+def _checked(
+    rows: Iterable[tuple[str, Mapping[str, object]]], replaced: Replacements
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The rows. Raises: ImportFormatError [labels-value] at one in whose JSON a number was replaced."""
+    for place, row in rows:
+        if replaced.n_nonfinite:
+            problem = "it has a number that is NaN or infinite. Write a number, or null where there is no label."
+            raise wrong(place, problem, slug="labels-value")
+        yield place, row
 
 
 def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:

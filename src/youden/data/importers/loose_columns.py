@@ -16,6 +16,7 @@ from youden.data.importers.response_values import prompt_text, response_values, 
 from youden.data.importers.tool_exports import tool_columns
 from youden.data.pools.spool import shown
 from youden.nouns import Json
+from youden.text.json_text import replace_nonfinite
 from youden.text.printable import acts
 
 _STEP = re.compile(r"\[(?P<at>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
@@ -220,7 +221,7 @@ class Columns:
             asked = str(agent), str(prompt if "item" not in self.places else item)
             self.seen[asked] += 1
             repeat = self.seen[asked]
-        text = values.get("text")
+        text = replace_nonfinite(values.get("text"))
         if text is None and str(values.get("empty")).casefold() in _YES:
             text = ""
         if self.loosely:

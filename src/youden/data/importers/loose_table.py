@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from math import isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,7 +32,6 @@ from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.data.pools.tidy_reader import long_fields
 from youden.errors import ConfigError, ImportFormatError
 from youden.nouns import Agent, Json
-from youden.text.json_text import replace_nonfinite
 from youden.text.replacements import Replacements
 from youden.unpacking import open_parquet, unpacked
 
@@ -104,7 +104,16 @@ def _parquet(file: Path) -> Rows:
         for chunk in unpacked(table.iter_batches(batch_size=10_000), file):
             for row in chunk.to_pylist():
                 number += 1
-                yield f"{file}, row {number}", replace_nonfinite(row)
+                yield f"{file}, row {number}", without_nan(row)
+
+
+def without_nan(row: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the row with None for each NaN, which is how tables of floats write a missing value.
+
+    >>> without_nan({"text": float("nan"), "score": 0.5})
+    {'text': None, 'score': 0.5}
+    """
+    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()}
 
 
 def read_hf_dataset(
@@ -131,7 +140,7 @@ def read_hf_dataset(
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
                     for chunk in unpacked(stream, file):
-                        for row in map(replace_nonfinite, chunk.to_pylist()):
+                        for row in map(without_nan, chunk.to_pylist()):
                             number += 1
                             said = said or Columns.of(folder, row, columns=columns, agent=name, joiner=joiner)
                             said.add(row, joiner, place=f"{folder}, row {number}")
