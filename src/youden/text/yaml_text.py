@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -36,8 +36,7 @@ def misfit(
     """
     found = error.errors(include_url=False, include_context=False)
     ways = [[str(part) for part in one["loc"] if not _TYPE.fullmatch(str(part))] for one in found]
-    # of a value that may be of several types, the error that lies deepest in it
-    at = max(range(len(found)), key=lambda n: (ways[n][:1] == ways[0][:1]) and len(ways[n]))
+    at = _deepest([one["loc"] for one in found])
     first, way = found[at], ways[at]
     place, reason = ".".join(way), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
@@ -50,6 +49,15 @@ def misfit(
         return reason if first["type"] == "value_error" else f"{whole}: {reason}"
     arrived = f" is {repr(first['input'])[:SHOWN]}" if shown and way[0] not in hidden else ""
     return f"{place!r}{arrived}: {reason}"
+
+
+def _deepest(places: Sequence[tuple[int | str, ...]]) -> int:
+    """Return the index of the first error; of those of one value that may be of several types, of the one deepest in it."""
+    tag = next((n for n, part in enumerate(places[0]) if _TYPE.fullmatch(str(part))), len(places[0]))
+    if tag == len(places[0]):
+        return 0
+    same_value = [n for n, place in enumerate(places) if place[:tag] == places[0][:tag]]
+    return max(same_value, key=lambda n: len(places[n]))
 
 
 _TYPE = re.compile(

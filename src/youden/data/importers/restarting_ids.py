@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from youden.data.importers.foreign_files import wrong
-from youden.data.importers.guessed_columns import SUBJECTS, Guess, Row, joined, value, words_of
+from youden.data.importers.guessed_columns import SUBJECTS, Guess, Row, joined, noun_of, value, words_of
 from youden.nouns import Json
 
 GROUPS = SUBJECTS | frozenset(
@@ -71,10 +71,11 @@ def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess
 def _with_repeats(found: Guess, rows: Sequence[Row]) -> Guess:
     """Take the first column that is called as one and tells all responses of an agent to an item apart as numbers of repeats."""
     item = found.places.get("item", found.places.get("prompt"))
-    if item is None or "repeat" in found.places:
+    names = [name for name in found.unused if NUMBERS & words_of(name)]
+    if item is None or not names or "repeat" in found.places:
         return found
     cells = [*zip(_column(rows, [*found.agents]), _column(rows, [item]), strict=True)]
-    for name in (name for name in found.unused if NUMBERS & words_of(name)):
+    for name in names:
         repeats = _column(rows, [name])
         if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
             unused = tuple(other for other in found.unused if other != name)
@@ -125,7 +126,8 @@ def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Gues
         for names in (*((name,) for name in named), *combinations(named[:4], 2)):
             if is_unique(names, told_apart):
                 return _with_item(found, (*names, item))
-    others = [name for name in free if name not in named and is_unique([name], repeats)]
+    unclear = [name for name in free if name not in named and noun_of(name) != "about"]
+    others = [name for name in unclear if is_unique([name], repeats)]
     if has_prompts:
         return _with_item(found, (others[0], item)) if others else _by_prompt(found)
     if others:
