@@ -193,7 +193,7 @@ def test_only_commands_that_ask_a_judge_are_said_to_resume(monkeypatch: pytest.M
     monkeypatch.setattr(sys, "argv", ["youden", *command.split(), "some.yaml"])
     words = cli._last_words(signal.SIGTERM)
     assert words.startswith("Stopped (SIGTERM).")
-    resumes = command in ("run", "judge", "generate", "calibrate", "stress", "extend", "rejudge")
+    resumes = command in ("demo", "run", "judge", "generate", "calibrate", "stress", "extend", "rejudge")
     assert ("What was answered is kept; the same command resumes: youden" in words) == resumes
 
 

@@ -61,7 +61,7 @@ HEADINGS: dict[str, dict[str, str]] = {
 """What `--help` groups, in its order: the commands of each heading and where they are."""
 COMMANDS = {name: place for group in HEADINGS.values() for name, place in group.items()}
 
-RESUMABLE = frozenset({"run", "judge", "generate", "calibrate", "stress", "extend", "rejudge"})
+RESUMABLE = frozenset({"demo", "run", "judge", "generate", "calibrate", "stress", "extend", "rejudge"})
 """Commands that send requests to a judge and keep the answers."""
 
 IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
