@@ -14,6 +14,7 @@ from importing import cells, load, write
 from youden.data.label_tables import read_labels
 from youden.data.pools.pool_reader import read_pool, responses_of
 from youden.errors import ImportFormatError, PoolError
+from youden.pools.make.item_sources import read_items
 
 CUT = "an emoji cut in two \ud83d"
 REPLACED = "an emoji cut in two \ufffd"
@@ -288,6 +289,14 @@ def test_an_unpaired_surrogate_in_a_pool_is_replaced_with_a_warning(
     pool = read_pool(folder)
     assert (pool.items[0].prompt, pool.texts[0, 0]) == (REPLACED, REPLACED)
     assert caplog.text.count("1 text had an unpaired surrogate") == 2
+
+
+def test_an_unpaired_surrogate_in_items_to_respond_to_is_replaced_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write(tmp_path / "items.jsonl", {"id": "x", "prompt": CUT})
+    assert [item.prompt for item in read_items(str(file))] == [REPLACED]
+    assert "1 text had an unpaired surrogate" in caplog.text
 
 
 @pytest.mark.parametrize("depth", [300, 1_000, 5_000])

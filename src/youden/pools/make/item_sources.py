@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -12,6 +13,10 @@ from youden.data.pools.pool_reader import ITEMS, read_pool
 from youden.errors import ConfigError
 from youden.nouns import Item
 from youden.registry import Registry
+from youden.text.printable import printable
+from youden.text.replacements import Replacements
+
+_LOG = logging.getLogger(__name__)
 
 LEAST_WORDS = 100
 MOST_ITEMS = 79
@@ -65,10 +70,12 @@ def read_items(place: str) -> tuple[Item, ...]:
 
 
 def _lines(path: Path) -> tuple[Item, ...]:
-    items = []
-    for place, row in read_lines(path):
+    items, replaced = [], Replacements()
+    for place, row in read_lines(path, replaced):
         name, prompt, meta = row.get("id"), row.get("prompt"), row.get("meta", {})
         if not isinstance(name, str) or not name.strip() or not isinstance(prompt, str) or not isinstance(meta, dict):
             raise ConfigError(f"{place}: give id and prompt as strings, and meta, if any, as an object.", slug="items")
         items.append(Item(name, prompt, meta))
+    if note := replaced.describe():
+        _LOG.warning("%s", printable(note))
     return tuple(items)
