@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError, InputError
-from youden.regular_files import check_regular
 
 MOST, TIMES = 1_000_000_000, 20
 VARIABLE = "YOUDEN_MOST_UNPACKED"
@@ -55,8 +54,6 @@ class Unpacked:
 
 def open_parquet(source: Path | BinaryIO) -> pq.ParquetFile:
     """The file, a text that repeats held once. Its rows are read by `unpacked`. Raises: ArrowException, OSError."""
-    if isinstance(source, Path):
-        check_regular(source)
     kinds = pq.read_schema(source)
     texts = [field.name for field in kinds if _is_text(field.type)]
     return pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False)  # which would keep all of the file in memory

@@ -21,7 +21,7 @@ from youden.data.importers.spreadsheets import excel_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns.pool import Floats, ReadOnly
-from youden.regular_files import read_regular
+from youden.text.regular_files import read_regular
 from youden.text.replacements import Replacements
 
 _NOUNS = ("agent", "item", "alias")

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from youden.regular_files import read_regular_text
+from youden.text.regular_files import read_regular_text
 
 SHOWN = 60
 """Most characters of a wrong value that are shown."""

@@ -17,7 +17,7 @@ from youden.data.atomic import replacing
 from youden.errors import InputError, RunFolderError
 from youden.nouns import Agent, Pool, Target
 from youden.nouns.pool import Floats, ReadOnly, or_none
-from youden.regular_files import read_regular
+from youden.text.regular_files import read_regular
 from youden.text.words import mean_lengths
 from youden.text.yaml_text import misfit
 

@@ -32,6 +32,7 @@ from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.data.pools.tidy_reader import long_fields
 from youden.errors import ConfigError, ImportFormatError
 from youden.nouns import Agent, Json
+from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.unpacking import open_parquet, unpacked
 
@@ -96,6 +97,7 @@ def _separated(file: Path, separator: str, replaced: Replacements | None) -> Row
 
 def _parquet(file: Path) -> Rows:
     try:
+        check_regular(file)
         table = open_parquet(file)
     except (pa.ArrowException, OSError) as error:
         raise wrong(file, f"it is no Parquet file ({error}).", slug="import-format") from error

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from youden.data.importers.foreign_files import wrong
 from youden.nouns import Agent, Item, Pool, Rates, Split
 from youden.nouns.pool import Floats, Ids, ReadOnly
-from youden.regular_files import read_regular
 from youden.text.printable import acts
+from youden.text.regular_files import read_regular
 from youden.text.yaml_text import misfit
 
 _GROUPS: tuple[dict[str, str], ...] = (

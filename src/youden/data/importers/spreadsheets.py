@@ -15,7 +15,7 @@ from youden.data.importers.foreign_files import read_text, wrong
 from youden.data.importers.loose_table import separated
 from youden.errors import ImportFormatError
 from youden.nouns import Json
-from youden.regular_files import check_regular
+from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 

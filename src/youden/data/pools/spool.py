@@ -20,9 +20,9 @@ import numpy as np
 
 from youden.errors import PoolError
 from youden.nouns.pool import SEPARATOR, Objects, Positions, TextsInFile, in_file
-from youden.regular_files import check_regular
 from youden.text.json_text import replace_surrogates
 from youden.text.printable import acts, printable
+from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 
 MOST_IN_MEMORY = 200_000_000

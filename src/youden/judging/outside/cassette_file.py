@@ -19,7 +19,7 @@ from youden.judging.question.questions import Questions, canonical, key_of, keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import look_up
 from youden.nouns import Completion, Message, Plan
-from youden.regular_files import read_regular
+from youden.text.regular_files import read_regular
 from youden.text.yaml_text import misfit
 
 VERSION = 1

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.errors import ConfigError
 from youden.nouns import Message
-from youden.regular_files import read_regular_text
 from youden.resources import find
 from youden.text.printable import sendable
+from youden.text.regular_files import read_regular_text
 from youden.text.yaml_text import YamlError, front_matter, misfit
 
 Parser = Literal["label/1"]

@@ -17,8 +17,8 @@ from youden.errors import ConfigError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.question.prompts import fence
 from youden.nouns import Message
-from youden.regular_files import read_regular_text
 from youden.resources import find
+from youden.text.regular_files import read_regular_text
 from youden.text.transforms import Step
 from youden.text.yaml_text import YamlError, front_matter, misfit, read_yaml
 
