@@ -188,3 +188,28 @@ def test_values_of_each_row_alone_make_no_item(tmp_path: Path) -> None:
     rows = [row | {"subject": f"s{n}", "topic": 7} for n, row in enumerate(rows_of("xyz"))]
     rows = [{key: value for key, value in row.items() if key != "xyz"} for row in rows]
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 60)
+
+
+def test_files_whose_items_have_the_same_ids_are_refused_with_the_options_that_tell_them_apart(
+    youden: Youden, tmp_path: Path
+) -> None:
+    for subject in SUBJECTS:
+        rows = [
+            {"agent": row["model"], "item": row["id"], "text": row["answer"]}
+            for row in rows_of()
+            if row["subject"] == subject
+        ]
+        write(tmp_path / "in" / f"{subject}.jsonl", *rows)
+    ended = youden("import", "table", "in", "--out", "pool")
+    assert ended.refuses("import-dropped")
+    assert "--column item=A+B" in ended.err
+
+
+def test_a_data_set_on_disk_takes_columns_together(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(rows_of())
+    with pa.OSFile(str(tmp_path / "data.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    write(tmp_path / "state.json", whole={"_data_files": [{"filename": "data.arrow"}]})
+    imported = load("hf-dataset", tmp_path, agent="model", item="subject+id", text="answer")
+    assert size(imported) == (4, 15, 60)
+    assert not [note for note in imported.notes if "not used" in note]

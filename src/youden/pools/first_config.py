@@ -21,7 +21,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
 from youden.data.importers.any_table import ENDINGS, read_any
 from youden.data.importers.loose_table import table_rows
-from youden.data.importers.pool_joiner import ImportedPool, write_imported
+from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, write_imported
 from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, write_pool
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
@@ -86,11 +86,13 @@ def bring(
 
 def _refuse_losses(imported: ImportedPool) -> None:
     if imported.share_dropped > MAX_DROPPED:
+        is_twice = SECOND_RESPONSE in imported.left_out
+        columns = " If several columns name an item together, add --column item=A+B; if one numbers repeats, --column repeat=A."
         n_all = imported.n_dropped + imported.pool.n_responses
         raise ImportFormatError(
             f"{imported.n_dropped:,} of {n_all:,} responses would be lost ({imported.share_dropped:.0%}; {MAX_DROPPED:.0%} may): "
             f"{'; '.join(imported.dropped)}. Give files in which each agent answers an item once, or go on without them: "
-            "`youden import … --allow-dropped`.",
+            f"`youden import … --allow-dropped`.{columns * is_twice}",
             slug="import-dropped",
         )
 

@@ -13,6 +13,7 @@ import orjson
 from youden.data.importers.foreign_files import inner, wrong
 from youden.data.importers.pool_joiner import NO_TEXTS, ItemsByPrompt, Joiner, nested_labels
 from youden.data.importers.response_values import prompt_text, response_values, single
+from youden.data.importers.restarting_ids import composite_columns
 from youden.data.importers.tool_exports import tool_columns
 from youden.data.pools.spool import shown
 from youden.nouns import Json
@@ -24,16 +25,22 @@ _STEP = re.compile(r"\[(?P<at>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 
 @dataclass(frozen=True)
 class ColumnPath:
-    """Keys and positions from a row to a value; with `rest`, from each element of the list found there."""
+    """Keys and positions from a row to a value; with `rest`, from each element of the list found there.
+
+    together: further columns whose values are taken together with this one.
+    """
 
     steps: tuple[str | int, ...]
     rest: tuple[str | int, ...] | None = None
+    together: tuple[tuple[str | int, ...], ...] = ()
 
     @classmethod
     def of(cls, said: str, present: Collection[str]) -> ColumnPath | None:
         """The path that `said` spells, a column of that very name first. None where it is no path, or starts with no column."""
         if said in present:
             return cls((said,))
+        if names := composite_columns(said, present):
+            return cls((names[0],), together=tuple((name,) for name in names[1:]))
         steps: list[str | int | None] = []
         at = 0
         while found := _STEP.match(said, at):
@@ -47,8 +54,9 @@ class ColumnPath:
         return cls(tuple(known[: each[0]]), tuple(known[each[0] :])) if each else cls(tuple(known))
 
     def one(self, row: Mapping[str, Json]) -> Json:
-        """The value; None where the path ends early."""
-        return inner(dict(row), *self.steps)
+        """The value; None where the path, or one of several together, ends early."""
+        values = [inner(dict(row), *steps) for steps in (self.steps, *self.together)]
+        return values[0] if len(values) == 1 else None if None in values else " / ".join(map(str, values))
 
     def each(self, row: Mapping[str, Json]) -> list[Json]:
         """The value in each element of the list; none where there is no list."""
@@ -177,7 +185,7 @@ class Columns:
                 "a path with [] goes through lists, and text has none. Name the text of each element.",
                 slug="import-columns",
             )
-        used = {path.steps[0] for path in (*places.values(), *wide.values())}
+        used = {steps[0] for path in (*places.values(), *wide.values()) for steps in (path.steps, *path.together)}
         if unused := [name for name in row if name not in used]:
             joiner.note(f"{file}: columns not used: {', '.join(unused)}")
         return cls(places, wide, agent, by_rows=by_rows)
