@@ -84,7 +84,7 @@ async def judge_async(
 ) -> Verdicts:
     """Ask `judge` the whole plan; answers already in `store` are not asked again.
 
-    judge: a name in configs/judges/, a path, a mapping, or a function of two texts.
+    plan: what to ask; it holds its pool. judge: a name in configs/judges/, a path, a mapping, or a function of two texts.
 
     store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
     judge that may cost money; `price: 0` in its config says that it does not. max_missing: fraction of trials without an
@@ -96,7 +96,8 @@ async def judge_async(
     Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
     missing, why; tokens_in, tokens_out, usd and seconds of each.
 
-    Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
+    Raises: PlanError [plan-no-pool] if the plan holds no pool, [plan-other-pool] if its run's pool has changed; ConfigError
+    before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
 
     >>> import asyncio, youden
@@ -125,6 +126,7 @@ def judge(
 ) -> Verdicts:
     """Ask `judge` the whole plan and wait for the answers; those already in `store` are not asked again.
 
+    plan: what to ask; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge: a name in configs/judges/, the path of a .yaml, a mapping with a judge's keys, or a function that is given two
         responses and says whether they have the same source: True, False, or a number from 0 to 1.
     store: a path or sqlite:///path, where answers are kept as they come; needed by every judge that makes calls.
