@@ -164,7 +164,7 @@ def make_plan(
     if arm == "twin" and asked_independent is not None:
         raise PlanError(
             f"n_independent does not fit a plan with one independent trial per paired trial: got {asked_independent}. "
-            "Leave it out, or set independent to pooled.",
+            "Remove it, or set `independent: pooled`.",
             slug="independent",
         )
     split = draw_split(pool.present, fraction=make.holdout if holdout is None else holdout, rule=rule, seed=seed)
