@@ -268,7 +268,7 @@ class ClaudeBatchServer(Served):
 
     fates: how batches end, in order: completed, cancelled or expired, which half of the requests then are. faults: of requests
     that begin one, in order: `lost` begins it and breaks the connection; `500` and `400` begin nothing. looks_needed: by id or by
-    list, until a batch has ended.
+    list, until a batch has ended. error: of a request that `behave` turns down.
     """
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
@@ -279,6 +279,7 @@ class ClaudeBatchServer(Served):
     headers: list[dict[str, str]] = field(default_factory=list)
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     looks: Counter[str] = field(default_factory=Counter)
+    error: Mapping[str, str] = field(default_factory=lambda: {"type": "invalid_request_error", "message": "as told"})
 
     @property
     def n_begun(self) -> int:
@@ -315,7 +316,7 @@ class ClaudeBatchServer(Served):
             return {"custom_id": one["custom_id"], "result": {"type": {"cancelled": "canceled"}.get(fate, fate)}}
         reply = self.behave(number, one["params"])
         if reply.status >= 400:
-            error = {"type": "error", "error": {"type": "invalid_request_error", "message": "as told"}}
+            error = {"type": "error", "error": dict(self.error)}
             return {"custom_id": one["custom_id"], "result": {"type": "errored", "error": error}}
         self.bodies.append(dict(one["params"]))
         message = claude_message(reply, model=one["params"]["model"])

@@ -123,7 +123,8 @@ class UnrulyServer(Served):
         self.trapped: list[bytes] = []
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/v1/chat/completions", self._answer), web.route("*", "/trap/{rest:.*}", self._trap)]
+        answered = [web.post(f"/v1/{path}", self._answer) for path in ("chat/completions", "messages")]
+        return [*answered, web.route("*", "/trap/{rest:.*}", self._trap)]
 
     async def away(self, seconds: float) -> None:
         await self._site.stop()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from codecs import BOM_UTF8
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +20,7 @@ import judged
 from judged import KEY, dense_plan, judge_config
 from pools import make_pool
 from unruly_server import Sent, UnrulyServer
-from wire_server import Fault, Reply, WireServer, completion, well_behaved
+from wire_server import Fault, Reply, WireServer, claude_message, completion, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backend_records import BACKENDS, JUDGES, calling_judge
 from youden.judging.backends.openai import OpenAIJudge
@@ -27,7 +30,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import Judge, Message, Request
 
 CALLING = {name: one for name, one in BACKENDS.items() if one.makes_calls}
-MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m"}
+MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m", "anthropic": "m"}
 INSTALLED = [name for name, one in CALLING.items() if one.installed is None or find_spec(one.installed)]
 REQUEST = (Message("system", "s"), Message("user", "u"))
 PARAMETERS = {"temperature": 0, "max_tokens": 8, "seed": 0, "top_k": 5}
@@ -48,14 +51,16 @@ def plain(request: pytest.FixtureRequest) -> str:
     return name
 
 
-async def ask(backend: str, reply: Reply | Sent, *, seconds: float = 60.0, **connection: Any) -> tuple[Any, Any]:
+async def ask(
+    backend: str, reply: Reply | Sent, *, seconds: float = 60.0, model: str = "", **connection: Any
+) -> tuple[Any, Any]:
     """The completion, or the error, of one call, and its server."""
     asked = UnrulyServer(lambda *_: reply) if isinstance(reply, Sent) else WireServer(lambda *_: reply)
     async with asked as server:
         way = {"api_key": KEY} | connection
         judge: Judge = calling_judge(backend, Connection("test", server.url, seconds, **way))
         try:
-            got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
+            got: Any = await judge.answer(Request(model or MODELS[backend], REQUEST, PARAMETERS))
         except CallError as error:
             got = error
         await judge.aclose()
@@ -175,6 +180,41 @@ BODIES = ("", "null", "[]", "{", '{"choices": [{}]}', '{"choices": [{"message": 
 async def test_a_reply_that_is_no_completion_is_worth_another_try(plain: str, body: str) -> None:
     got, _ = await ask(plain, Sent(body.encode()))
     assert got.kind == "retry"
+
+
+ODDITIES: dict[str, Callable[[bytes], bytes]] = {
+    "byte order mark": lambda body: BOM_UTF8 + body,
+    "-Infinity": lambda body: body.replace(b"-9.5", b"-Infinity"),
+    "lone surrogate": lambda body: body.replace(b'"hm"', b'"hm \\ud83d"'),
+    "NaN": lambda body: body.replace(b'"index": 0', b'"index": NaN'),
+}
+
+
+@pytest.mark.parametrize("backend", [*INSTALLED, "anthropic"])
+@pytest.mark.parametrize("oddity", ODDITIES)
+async def test_a_reply_that_is_not_strict_json_is_read(backend: str, oddity: str) -> None:
+    top = [{"token": "YES", "logprob": -0.1, "bytes": None}, {"token": "x", "logprob": -9.5, "bytes": None}]
+    said = completion(Reply("YES", logprobs={"content": [{**top[0], "top_logprobs": top}]}), model="m")
+    said["choices"][0]["message"]["reasoning_content"] = "hm"
+    body = ODDITIES[oddity](json.dumps(said).encode())
+    if backend == "anthropic":
+        body = ODDITIES[oddity](json.dumps(claude_message(Reply("YES"), model="m") | {"id": "hm", "index": 0}).encode())
+    got, _ = await ask(backend, Sent(body))
+    assert getattr(got, "text", got) == "YES"
+    if oddity == "-Infinity" and backend != "anthropic":
+        assert got.top_logprobs == (("YES", -0.1),)
+
+
+@pytest.mark.parametrize("backend", [*INSTALLED, "anthropic"])
+async def test_a_content_of_parts_is_joined(backend: str) -> None:
+    parts: list[dict[str, Any]] = [{"type": "thinking", "thinking": [{"type": "text", "text": "NO"}]}]
+    said = completion(Reply("YES"), model="m")
+    said["choices"][0]["message"]["content"] = [*parts, {"type": "text", "text": "Y"}, {"type": "text", "text": "ES"}]
+    if backend == "anthropic":
+        said = claude_message(Reply("Y"), model="m")
+        said["content"] = [*parts, *said["content"], {"type": "text", "text": "ES"}]
+    got, _ = await ask(backend, Sent(json.dumps(said).encode()), model=judged.model_at(backend))
+    assert getattr(got, "text", got) == "YES"
 
 
 @pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,6 +149,15 @@ def test_damage_is_told_with_its_line(tmp_path: Path, damage, says: str) -> None
     assert lines[2].split('"key":"')[1][:64] in cassette.entries
     with pytest.raises(InputError, match=r"line [23]"):
         read_cassette(path)
+
+
+def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    write_cassette(path, Cassette((), {one.key: one for one in (an_entry(0), an_entry(1))}))
+    head, line, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(BOM_UTF8 + head + line.replace(b'"text":"', b'"text":"\\uD83D', 1) + last)
+    text, _ = (one.outcome.text for one in read_cassette(path).entries.values() if isinstance(one.outcome, Completion))
+    assert text.startswith("\ufffd")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from youden.judging.call.reply import (
     trusted,
     with_usage,
 )
+from youden.judging.outside.lines import results
 from youden.nouns import Completion, Message, Request
 
 ODDS = {"content": [{"token": " "}, {"token": "YES", "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
@@ -291,3 +292,137 @@ def test_an_answer_beside_an_error_is_an_answer() -> None:
     assert error_inside(reply(("error",), {"code": "insufficient_quota"})) is None
     for nothing in (None, {}, "", [], 5, {"error": None}, {"error": {}}):
         assert error_inside(nothing) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "refusal"),
+    [
+        ([{"type": "text", "text": "Y"}, {"type": "text", "text": "ES"}], "YES", None),
+        (
+            [{"type": "thinking", "thinking": [{"type": "text", "text": "NO"}]}, {"type": "text", "text": "YES"}],
+            "YES",
+            None,
+        ),
+        ([{"type": "reasoning", "text": "NO"}, {"type": "output_text", "text": "YES"}], "YES", None),
+        ([{"text": "YES"}], "YES", None),
+        ([{"type": "refusal", "refusal": "I cannot."}], "", "I cannot."),
+        ([], "", None),
+    ],
+)
+def test_text_parts_of_a_content_are_joined(content: object, text: str, refusal: str | None) -> None:
+    found = checked(reply((*MESSAGE, "content"), content), seconds=0)
+    assert (found.text, found.refusal) == (text, refusal)
+
+
+@pytest.mark.parametrize(
+    "content", [["YES"], [{"type": "text", "text": {"value": "YES"}}], [{"type": "text", "text": None}]]
+)
+def test_parts_without_readable_text_are_a_broken_reply(content: object) -> None:
+    fails(reply((*MESSAGE, "content"), content), "the content is of type list")
+
+
+def errored(**where: Any) -> Any:
+    """A reply without a text, whose generation failed. where: fields of the reply, its choice or its message."""
+    said = reply((*MESSAGE, "content"), "")
+    said["choices"][0] |= {"finish_reason": "error"} | where.get("choice", {})
+    said["choices"][0]["message"] |= where.get("message", {})
+    return said | where.get("reply", {})
+
+
+@pytest.mark.parametrize("place", ["reply", "choice", "message"])
+@pytest.mark.parametrize(
+    ("error", "kind", "status"),
+    [
+        ({"code": 502, "message": "Upstream provider died"}, "retry", 502),
+        ({"code": 429, "message": "upstream 429"}, "retry", 429),
+        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 429),
+        ({"code": 401, "message": "no"}, "stop", 401),
+        ({"code": 400, "message": "too long"}, "rejected", 400),
+        ("died", "retry", 500),
+    ],
+)
+def test_an_error_beside_or_inside_choices_is_what_its_code_says(
+    place: str, error: object, kind: str, status: int
+) -> None:
+    with pytest.raises(CallError) as caught:
+        checked(errored(**{place: {"error": error}}), seconds=0)
+    assert (caught.value.kind, caught.value.status) == (kind, status)
+
+
+def test_an_error_in_a_choice_with_part_of_a_text_is_an_error() -> None:
+    said = errored(choice={"error": {"code": 502}}, message={"content": "The two YES"})
+    with pytest.raises(CallError):
+        checked(said, seconds=0)
+    fails(errored(message={"content": "The two YES"}), "an error inside")
+
+
+def test_an_error_after_tokens_were_generated_is_not_free() -> None:
+    for n_out, free in ((0, True), (30, False)):
+        said = errored(
+            choice={"error": {"code": 502}}, reply={"usage": {"prompt_tokens": 9, "completion_tokens": n_out}}
+        )
+        found = error_inside(said)
+        assert found is not None
+        assert found.free is free
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": 200}])
+@pytest.mark.parametrize("content", ["", None, "\n", []])
+def test_an_empty_completion_without_usage_is_tried_again(usage: object, content: object) -> None:
+    said = reply((*MESSAGE, "content"), content) | {"usage": usage}
+    fails(said, "empty and reports no tokens")
+
+
+def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
+    for path, value in (
+        (("usage", "completion_tokens"), 1),
+        ((*CHOICE, "finish_reason"), "length"),
+        ((*CHOICE, "finish_reason"), "content_filter"),
+        ((*MESSAGE, "refusal"), "I cannot."),
+    ):
+        said = reply(path, value)
+        said["choices"][0]["message"]["content"] = ""
+        if path[-1] != "completion_tokens":
+            said["usage"]["completion_tokens"] = 0
+        assert checked(said, seconds=0).text == ""
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens_out"),
+    [
+        ({"total_tokens": 900}, 700),
+        ({"total_tokens": 201}, 1),
+        ({"total_tokens": 5}, 1),
+        ({"total_tokens": "900"}, 700),
+        ({"total_tokens": 1.5}, 1),
+        ({"completion_tokens_details": {"reasoning_tokens": 699}}, 700),
+        ({"reasoning_tokens": 699}, 700),
+        ({"completion_tokens": 700, "completion_tokens_details": {"reasoning_tokens": 699}}, 700),
+        ({"total_tokens": 900, "completion_tokens_details": {"reasoning_tokens": 699}}, 700),
+        ({"completion_tokens_details": None}, 1),
+    ],
+)
+def test_reasoning_outside_of_completion_tokens_counts(usage: dict[str, Any], tokens_out: int) -> None:
+    said = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
+    assert checked(said, seconds=0).tokens_out == tokens_out
+
+
+def test_the_same_answers_of_a_batch_may_differ_in_reasoning_or_hold_an_error() -> None:
+    total = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1, "total_tokens": 900}}
+    lines = [reply(), total, reply((*CHOICE, "error"), {"code": 502}), reply((*CHOICE, "logprobs"), None)]
+    for one in lines:
+        one["choices"][0]["logprobs"] = None
+    text = b"\n".join(
+        orjson.dumps({"custom_id": f"k{n}", "response": {"status_code": 200, "body": one}})
+        for n, one in enumerate(lines)
+    )
+    found = dict(results(text))
+    assert [getattr(found[f"k{n}"], "tokens_out", None) for n in range(4)] == [1, 700, None, 1]
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda line: b"\xef\xbb\xbf" + line, lambda line: line.replace(b'"x"', b'"\\ud83d", "n": -Infinity')]
+)
+def test_result_lines_that_are_not_strict_json_are_read(spoil: Any) -> None:
+    line = orjson.dumps({"custom_id": "k", "id": "x", "response": {"status_code": 200, "body": reply()}})
+    assert dict(results(spoil(line))) == {"k": replace(WHOLE, seconds=0.0)}

@@ -18,7 +18,7 @@ import pytest
 from judged import ENVIRONMENT, KEY, NOWHERE, ask, dense_plan, judge_config
 from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
-from youden.errors import JudgeError
+from youden.errors import BudgetError, JudgeError
 from youden.judging.asking.calling import Caller
 from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import BACKENDS, calling_judge
@@ -164,3 +164,39 @@ def test_a_key_that_is_quoted_back_is_masked_in_part_and_in_base64() -> None:
         assert KEY[-8:] not in shown
         assert "***" in shown
     assert hidden_in_part("The model says no.") == "The model says no."
+
+
+async def test_a_call_whose_upstream_failed_is_tried_again_and_an_empty_reply_too(tmp_path: Path) -> None:
+    failed: set[str] = set()
+
+    def fails_once(n: int, key: str, body: Body) -> Sent:
+        reply = reply_to(body)
+        if key in failed or n % 2:
+            return sent(reply)
+        failed.add(key)
+        choice = reply["choices"][0]
+        choice["message"]["content"] = ""
+        if n % 4:
+            return sent({**reply, "usage": {"prompt_tokens": 200, "completion_tokens": 0}})
+        choice |= {"finish_reason": "error", "error": {"code": 502, "message": "Upstream provider died"}}
+        return sent(reply)
+
+    found = await judged(fails_once, tmp_path / "v.db")
+    assert len(failed) > len(PLAN) // 3
+    assert found.answered.all()
+
+
+@pytest.mark.parametrize("limit", [8, 1000])
+async def test_reasoning_outside_of_completion_tokens_is_booked_and_capped(limit: int, tmp_path: Path) -> None:
+    def thinks(_n: int, _key: str, body: Body) -> Sent:
+        usage = {"prompt_tokens": 200, "completion_tokens": 1, "total_tokens": 900}
+        return sent(reply_to(body) | {"usage": usage})
+
+    prices: dict[str, Any] = {"price_in": 0, "price_out": 1000, "max_tokens": limit, "concurrency": 1}
+    async with UnrulyServer(thinks) as server:
+        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", asking=Asking(1000), **prices)
+        assert found.total_usd == pytest.approx(0.7 * len(PLAN))
+        n_before = server.n_requests
+        with pytest.raises(BudgetError):
+            await ask(PLAN, POOL, server.url, tmp_path / "w.db", asking=Asking(5.0), **prices)
+        assert server.n_requests - n_before <= 5 / 0.7 + 1

@@ -78,6 +78,7 @@ def in_our_words(said: object) -> object:
     message = {"content": text, "refusal": "The model declined to answer." if ended == "refusal" else None}
     used = object_or_empty(said.get("usage"))
     return {
+        "error": said.get("error"),
         "model": said.get("model"),
         "choices": [{"message": message, "finish_reason": _ENDS.get(ended, ended) if isinstance(ended, str) else None}],
         "usage": {"prompt_tokens": used.get("input_tokens", 0), "completion_tokens": used.get("output_tokens", 0)},

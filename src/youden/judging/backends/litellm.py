@@ -5,6 +5,7 @@ litellm's exceptions are openai's. Its retries, its cache and its prices from th
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
@@ -13,13 +14,13 @@ from importlib import import_module
 from typing import Any
 
 import openai
-import orjson
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.connection import Connection, request_body, retry_after, status_error
-from youden.judging.call.failures import CallError, ending_code, fate
-from youden.judging.call.reply import NO_COOKIES, checked, error_inside, read_response
+from youden.judging.call.failures import CallError, ending_code, fate, http_error, unless_echoed
+from youden.judging.call.reply import NO_COOKIES, checked, error_inside, join_contents, read_response
 from youden.nouns import Completion, Request
+from youden.text.json_text import parse_json
 
 _NO_KEY = "none"
 _NO_CREDENTIALS = ("unable to locate credentials", "default credentials were not found")
@@ -65,7 +66,7 @@ class LitellmJudge:
             )
             return checked(reply.model_dump(), seconds=time.perf_counter() - began)
         except Exception as error:
-            raise _call_error(error) from None
+            raise unless_echoed(_call_error(error), request) from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""
@@ -95,14 +96,14 @@ def _call_error(error: Exception) -> CallError:
     status, said = getattr(error, "status_code", None), str(error)
     if any(words in said.lower() for words in _NO_CREDENTIALS):
         return CallError(said, kind="stop", status=_UNAUTHORISED)
+    code = ending_code(said)
     if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
-        return CallError(said, kind="stop" if ending_code(said) else "retry")
-    return CallError(
-        f"HTTP {status}: {said}",
-        kind=fate(status, ending_code(said)),
-        status=status,
-        retry_after=retry_after(getattr(error, "litellm_response_headers", None) or {}),
-    )
+        return CallError(said, kind="stop" if code else "retry", wording=code)
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    found = http_error(status, (code,), said, reason=f"HTTP {status}: {said}", retry_after=retry_after(headers))
+    if found.kind != fate(status, None) and found.wording is None:
+        found.wording = code
+    return found
 
 
 def _own(error: BaseException | None) -> CallError | None:
@@ -119,11 +120,19 @@ def _client() -> Any:
     async def send(request: Any, **options: Any) -> Any:
         asked = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
         response = await read_response(asked)
-        if 300 <= response.status_code < 400:
+        if not response.is_success:
             raise status_error(response.status_code, response.content, response.headers)
         with suppress(ValueError):
-            if response.is_success and (inside := error_inside(orjson.loads(response.content))) is not None:
+            said = parse_json(response.content).value
+            if (inside := error_inside(said)) is not None:
                 raise inside
+            if join_contents(said):  # litellm takes a string alone
+                response = type(response)(
+                    response.status_code,
+                    headers=response.headers.multi_items(),
+                    content=json.dumps(said),
+                    request=response.request,
+                )
         return response
 
     client = httpx.AsyncClient()

@@ -14,7 +14,7 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from youden.judging.backends.wire import broken
 from youden.judging.call.connection import Connection, parsed, request_body, status_error
-from youden.judging.call.failures import CallError
+from youden.judging.call.failures import CallError, unless_echoed
 from youden.judging.call.reply import NO_COOKIES, checked, read_response
 from youden.nouns import Completion, Request
 
@@ -40,10 +40,10 @@ class OpenAIJudge:
             # `chat.completions.create` would look at the type of every part of it, at a quarter of a call's CPU
             reply = await self._client.post("/chat/completions", cast_to=bytes, body=request_body(request))
             return checked(parsed(reply), seconds=time.perf_counter() - began)
-        except CallError:
-            raise
+        except CallError as error:
+            raise unless_echoed(error, request) from None
         except Exception as error:
-            raise _call_error(error) from None
+            raise unless_echoed(_call_error(error), request) from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""

@@ -9,7 +9,7 @@ import aiohttp
 import orjson
 
 from youden.judging.call.connection import Connection, parsed, request_body, status_error
-from youden.judging.call.failures import CallError
+from youden.judging.call.failures import CallError, unless_echoed
 from youden.judging.call.reply import MOST_BYTES, checked, read_bounded
 from youden.nouns import Completion, Request
 
@@ -33,8 +33,8 @@ class WireJudge:
         self._session = session = self._session or open_session(self.headers(self._connection))
         try:
             return await self._answered(session, request)
-        except CallError:
-            raise
+        except CallError as error:
+            raise unless_echoed(error, request) from None
         except Exception as error:  # whatever a reply breaks, it is this call's failure
             raise broken(error) from None
 

@@ -13,11 +13,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-import orjson
-
-from youden.judging.call.failures import CallError, Failure, fate, in_words
+from youden.judging.call.account_errors import ErrorParts, error_parts
+from youden.judging.call.failures import CallError, Failure, http_error, in_words
 from youden.judging.call.secrets import keep_secret
 from youden.nouns import Completion, Finding, Judge, Request
+from youden.text.json_text import parse_json
 
 
 def _host(parts: SplitResult) -> str:
@@ -113,26 +113,20 @@ def request_body(request: Request) -> dict[str, Any]:
 def parsed(body: bytes) -> object:
     """The JSON of a reply. Raises: CallError, to be tried again, where it is none."""
     try:
-        said: object = orjson.loads(body)
+        return parse_json(body).value
     except ValueError as error:
         raise CallError(f"The reply is no JSON ({error}).", kind="retry") from None
-    return said
 
 
 def status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:
     """What an HTTP status that is no success says of itself; of a redirect, where it leads. headers: of any case."""
-    message: object
     try:
-        said = orjson.loads(body)
-        error = said.get("error", said)
-        message, code = error.get("message"), error.get("code") or error.get("type")
-    except (ValueError, AttributeError):
-        message, code = body.decode(errors="replace") if isinstance(body, bytes) else body, None
-    if 300 <= status < 400:
-        message = f"moved to {_location(headers)}."
-    kind = fate(status, code if isinstance(code, str) else None)
+        parts = error_parts(parse_json(body).value)
+    except ValueError:
+        parts = ErrorParts((), body.decode(errors="replace") if isinstance(body, bytes) else body)
+    message = f"moved to {_location(headers)}." if 300 <= status < 400 else parts.message
     reason = f"HTTP {status}: {in_words(message)}"
-    return CallError(reason, kind=kind, status=status, retry_after=retry_after(headers))
+    return http_error(status, parts.codes, message, reason=reason, retry_after=retry_after(headers))
 
 
 def _location(headers: Mapping[str, str]) -> str:

@@ -7,12 +7,14 @@ how long to wait. Who asks does the waiting, so that a call can sleep without a 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from youden.errors import JudgeError
+from youden.judging.call.account_errors import NO_CREDIT, account_error, is_echo
 from youden.judging.call.secrets import hidden, hidden_in_part
+from youden.nouns import Request
 
 FailureKind = Literal["retry", "rejected", "stop"]
 
@@ -23,7 +25,11 @@ _OUT_OF_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_no
 _NO_SUCH_MODEL = {"model_not_found", "invalid_model"}
 _TRY_AGAIN = {408, 409, 429}
 _NOBODY_HOME = {502, 503, 504}
-_STOP = {401, 402, 403, 404, 405}
+_REJECTED = 400
+_WORDED = {_REJECTED, 412, 422}
+"""Statuses with which providers report an account's state in the message alone."""
+_PROXY = 407
+_STOP = {401, 402, 403, 404, 405, _PROXY}
 
 
 class CallError(Exception):
@@ -32,7 +38,8 @@ class CallError(Exception):
     kind: `retry` may go better next time; `rejected` is this trial's failure; `stop` would befall every trial.
     reason: a line, from which the secrets of this process are taken out. status: the HTTP status, None where no reply came.
     retry_after: seconds the server asked to wait, None where it did not say.
-    free: whether it surely cost nothing: the server turned it down, or never got it; not where a gateway waited in vain.
+    free: whether it surely cost nothing; by default if the server turned it down, and not if a gateway waited in vain.
+    wording: the part of the server's message that alone makes it end the run; None if a status or a code does.
     """
 
     def __init__(
@@ -42,7 +49,8 @@ class CallError(Exception):
         kind: FailureKind,
         status: int | None = None,
         retry_after: float | None = None,
-        free: bool = False,
+        free: bool | None = None,
+        wording: str | None = None,
     ) -> None:
         reason = hidden(reason)
         cut = reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
@@ -50,7 +58,8 @@ class CallError(Exception):
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
-        self.free = free or (status is not None and status not in _PERHAPS_WORKED_ON)
+        self.free = (status is not None and status not in _PERHAPS_WORKED_ON) if free is None else free
+        self.wording = wording
         super().__init__(self.reason)
 
 
@@ -86,6 +95,57 @@ def fate(status: int, code: str | None) -> FailureKind:
     return "retry" if status in _TRY_AGAIN or status >= 500 else "rejected"
 
 
+def http_error(
+    status: int, codes: Sequence[object], message: object, *, reason: str, retry_after: float | None = None
+) -> CallError:
+    """Build the failure for a provider's error, by its HTTP status, its codes and its message.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status of the reply, or the status that stands for a code.
+    codes : sequence of object
+        The error's codes. Strings that are known count, whatever the status.
+    message : object
+        The error's message. Its wording counts only for an error that the status would make a rejection of this request.
+    reason : str
+        What to show of the error.
+    retry_after : float, optional
+        Seconds that the server asked to wait.
+
+    Returns
+    -------
+    CallError
+        With status 401 or 402 if the error is about the account, so that the run ends and says what to do.
+
+    Examples
+    --------
+    >>> error = http_error(400, ["invalid_request_error"], "Your credit balance is too low.", reason="HTTP 400")
+    >>> error.kind, error.status
+    ('stop', 402)
+    """
+    kinds = {fate(status, code if isinstance(code, str) else None) for code in codes or (None,)}
+    kind: FailureKind = "stop" if "stop" in kinds else fate(status, None)
+    found = account_error(codes, message if kind == "rejected" and status in _WORDED else "")
+    if found is None:
+        return CallError(reason, kind=kind, status=status, retry_after=retry_after)
+    keeps_status = found.status == NO_CREDIT and status not in _STOP
+    return CallError(
+        reason,
+        kind="stop",
+        status=status if keeps_status and found.wording is None else found.status,
+        retry_after=retry_after,
+        wording=found.wording,
+    )
+
+
+def unless_echoed(error: CallError, request: Request) -> CallError:
+    """Return `error`, as a rejection of `request` if only wording that the request contains makes it end the run."""
+    if error.wording is None or not is_echo(error.wording, (message.content for message in request.messages)):
+        return error
+    return CallError(error.reason, kind="rejected", status=_REJECTED, free=error.free)
+
+
 def ending_code(said: str) -> str | None:
     """The provider's code in a message that would end the run, None where it has none.
 
@@ -103,16 +163,8 @@ def is_silence(error: CallError) -> bool:
 def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
     """The error a user sees for a failure that would befall every trial."""
     reply = f"The judge '{judge}' at {address} said: {error.reason}"
-    if error.status in (401, 403):
-        return JudgeError(f"{reply} Check the key in the environment and what it may use.", slug="judge-key")
-    if error.status in (404, 405):
-        return JudgeError(f"{reply} Check `model` and `base_url` in the judge's config.", slug="judge-model")
-    if error.status is not None and 300 <= error.status < 400:
-        return JudgeError(
-            f"{reply} Nothing was sent there. If the judge moved, set `base_url` in its config; if something stands in between, "
-            "such as the login page of a network, get past it; then run the same again.",
-            slug="judge-moved",
-        )
+    if (found := _by_status(reply, error.status)) is not None:
+        return found
     if error.kind == "stop":
         return JudgeError(
             f"{reply} Top up the account or use another key, then run the same again.", slug="judge-quota"
@@ -127,6 +179,27 @@ def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
         f"{reply} No call of this run got an answer. Check `model` and `parameters` in the judge's config.",
         slug="judge-rejects",
     )
+
+
+def _by_status(reply: str, status: int | None) -> JudgeError | None:
+    """Build the error for a status that says what to do; None for any other."""
+    if status in (401, 403):
+        return JudgeError(f"{reply} Check the key in the environment and what it may use.", slug="judge-key")
+    if status in (404, 405):
+        return JudgeError(f"{reply} Check `model` and `base_url` in the judge's config.", slug="judge-model")
+    if status == _PROXY:
+        return JudgeError(
+            f"{reply} Check HTTP_PROXY and HTTPS_PROXY, with their user and password, or list the judge's host in NO_PROXY; then "
+            "run the same again.",
+            slug="judge-proxy",
+        )
+    if status is not None and 300 <= status < 400:
+        return JudgeError(
+            f"{reply} Nothing was sent there. If the judge moved, set `base_url` in its config; if something stands in between, "
+            "such as the login page of a network, get past it; then run the same again.",
+            slug="judge-moved",
+        )
+    return None
 
 
 LONGEST_BACKOFF = 30.0

@@ -11,12 +11,13 @@ error.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
-from youden.judging.call.failures import CallError, fate
+from youden.judging.call.account_errors import ErrorParts, error_parts
+from youden.judging.call.failures import CallError, http_error
 from youden.judging.call.secrets import hidden
 from youden.nouns import Completion, Request
 from youden.text.printable import sendable
@@ -82,26 +83,66 @@ _UNKNOWN = 500
 
 
 def error_inside(reply: object) -> CallError | None:
-    """The error that a parsed reply holds in the place of an answer, as the same code with its own status would be; else None.
+    """Find the error that a parsed reply holds in place of an answer, and classify it as if it had its own HTTP status.
 
-    A code that is a status counts as that status. One that nobody knows says nothing of the trial, so it may be tried again.
+    The error may be the whole reply, be beside `choices`, or be in the first choice or its message. A choice that ended by
+    itself and has a text is an answer, whatever is beside it. A finish reason of `error` without more is an error too.
 
+    Parameters
+    ----------
+    reply : object
+        The reply, parsed from JSON.
+
+    Returns
+    -------
+    CallError or None
+        None if the reply holds no error. Not `free` if the reply reports usage, which may be billed.
+
+    Examples
+    --------
     >>> found = error_inside({"error": {"code": "insufficient_quota", "message": "Top up."}})
     >>> found.kind, found.reason
     ('stop', 'HTTP 200 with an error inside (insufficient_quota): Top up.')
+    >>> error_inside({"choices": [{"message": {"content": ""}, "error": {"code": 502}}]}).kind
+    'retry'
     """
-    if not isinstance(reply, dict) or not reply.get("error") or reply.get("choices"):
+    if not isinstance(reply, dict):
         return None
-    error = reply["error"]
-    said = error if isinstance(error, dict) else {"message": error}
-    codes = [one for one in (said.get("code"), said.get("type"), said.get("status")) if isinstance(one, str | int)]
-    known = next((one for one in codes if status_of(one) is not None), None)
-    status = _UNKNOWN if known is None else status_of(known) or _UNKNOWN
-    named = next((str(one) for one in (known, *codes) if one), "no code")
-    message = said.get("message")
-    words = message if isinstance(message, str) and message else "no reason given"
-    kind = fate(status, known if isinstance(known, str) else None)
-    return CallError(f"HTTP 200 with an error inside ({named}): {words}", kind=kind, status=status)
+    choices = reply.get("choices")
+    choice = object_or_empty(choices[0] if isinstance(choices, list) and choices else None)
+    message = object_or_empty(choice.get("message"))
+    errors = (choice.get("error"), message.get("error"), reply.get("error"))
+    error = next((one for one in errors if _is_error(one)), None)
+    ended = choice.get("finish_reason")
+    if error is None and ended != "error":
+        return None
+    if ended in _ENDED_BY_ITSELF and message.get("content") and not _is_error(choice.get("error")):
+        return None
+    found = coded_error(error_parts(error or {}), before="HTTP 200 with an error inside")
+    usage = object_or_empty(reply.get("usage"))
+    if tokens_in_answer(usage):
+        found.free = False
+    return found
+
+
+_ENDED_BY_ITSELF = ("stop", "length")
+
+
+def _is_error(value: object) -> bool:
+    """Whether a field named `error` holds one: some gateways send an empty object with every reply."""
+    return any(value.values()) if isinstance(value, dict) else bool(value)
+
+
+def coded_error(parts: ErrorParts, *, before: str) -> CallError:
+    """Build the failure for an error without an HTTP status of its own, by the first of its codes that is known.
+
+    An error with unknown codes may be tried again, because it says nothing about the request.
+    """
+    known = next((one for one in parts.codes if status_of(one) is not None), None)
+    status = status_of(known) or _UNKNOWN
+    named = next((str(one) for one in (known, *parts.codes) if one), "no code")
+    words = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
+    return http_error(status, parts.codes, parts.message, reason=f"{before} ({named}): {words}")
 
 
 def status_of(code: object) -> int | None:
@@ -122,6 +163,9 @@ LONGEST_TOKEN = 128
 TOKEN, ROOM = 64, 4096
 """Bytes that an answer may have for each token that was asked for, and beside: a longer one was not bounded by its server.
 Log-probabilities have `ROOM` of their own."""
+
+REASONING = 1024
+"""Tokens of an answer that are always believed, BEYOND times: hosts may not count reasoning against a short limit."""
 
 BEYOND = 4
 """A host may add a template or think beyond a limit: so many times the most that a request shows is believed."""
@@ -157,19 +201,47 @@ def checked(reply: object, *, seconds: float) -> Completion:
     choice = _object(_first(whole.get("choices")), "choices[0]")
     message = _object(choice.get("message"), "the message")
     usage, own = object_or_empty(whole.get("usage")), object_or_empty(message.get("provider_specific_fields"))
-    return trusted(
+    text, declined = _joined(message.get("content"))
+    n_out = tokens_in_answer(usage)
+    ended = choice.get("finish_reason") or "unknown"
+    found = trusted(
         Completion(
-            text="" if message.get("content") is None else message["content"],
-            finish_reason=choice.get("finish_reason") or "unknown",
+            text=text,
+            finish_reason=ended,
             model=whole.get("model") or "",
             tokens_in=usage.get("prompt_tokens", 0),
-            tokens_out=usage.get("completion_tokens", 0),
+            tokens_out=usage.get("completion_tokens", 0) if n_out is None else n_out,
             seconds=seconds,
             fingerprint=whole.get("system_fingerprint"),
-            refusal=message.get("refusal") or own.get("refusal"),
+            refusal=message.get("refusal") or own.get("refusal") or declined,
             top_logprobs=_alternatives(choice.get("logprobs")),
         )
     )
+    if not (found.text.strip() or found.refusal or n_out) and found.finish_reason in _NOTHING_MORE:
+        raise CallError(
+            f"The reply is empty and reports no tokens (finish reason '{found.finish_reason}').",
+            kind="retry",
+            status=_UNKNOWN,
+            free=False,
+        )
+    return found
+
+
+_NOTHING_MORE = ("stop", "unknown")
+
+
+def tokens_in_answer(usage: Mapping[str, Any]) -> int | None:
+    """Tokens of the answer with all reasoning tokens; None if the usage is missing or not a count.
+
+    Some gateways leave reasoning out of `completion_tokens`, and count it in `total_tokens` or in the details alone.
+    """
+    n_in, n_out = _count(usage.get("prompt_tokens", 0)), _count(usage.get("completion_tokens", 0))
+    if n_in is None or n_out is None:
+        return None
+    details = object_or_empty(usage.get("completion_tokens_details"))
+    reasoning = _count(details.get("reasoning_tokens")) or _count(usage.get("reasoning_tokens")) or 0
+    total = _count(usage.get("total_tokens")) or 0
+    return max(n_out, total - n_in, n_out + reasoning if reasoning > n_out else 0)
 
 
 def trusted(said: Completion) -> Completion:
@@ -236,7 +308,7 @@ def believed_of(completion: Completion, *, n_bytes: int, n_messages: int, answer
     if not n_in and not n_out:
         return Usage(0, 0)
     most_in = BEYOND * (n_bytes + 8 * n_messages + 8)
-    most_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, 64)
+    most_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, REASONING)
     least_out = math.ceil(_n_bytes(completion.text) / LONGEST_TOKEN)
     if not max(1, n_bytes // LONGEST_TOKEN) <= n_in <= most_in or not least_out <= n_out <= most_out:
         return Usage(
@@ -264,6 +336,39 @@ def with_usage(completion: Completion, usage: Usage) -> Completion:
     if (completion.tokens_in, completion.tokens_out) == (usage.tokens_in, usage.tokens_out):
         return completion
     return replace(completion, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
+
+
+def _joined(content: Any) -> tuple[Any, str | None]:
+    """Join the parts of a message's content: its text, and its refusal if it has one.
+
+    Parts of other types, such as `thinking`, are not part of the answer.
+    """
+    if content is None:
+        return "", None
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        return content, None
+    texts = [part["text"] for part in content if part.get("type") in _TEXT_PARTS and "text" in part]
+    refusals = [part.get("refusal") for part in content if part.get("type") == "refusal"]
+    if not all(isinstance(one, str) for one in (*texts, *refusals)):
+        return content, None
+    return "".join(texts), "".join(refusals) or None
+
+
+def join_contents(reply: object) -> bool:
+    """Replace each content of parts in a parsed reply by its text; return whether there was one."""
+    choices = object_or_empty(reply).get("choices")
+    messages = (
+        [object_or_empty(object_or_empty(one).get("message")) for one in choices] if isinstance(choices, list) else []
+    )
+    of_parts = [message for message in messages if isinstance(message.get("content"), list)]
+    for message in of_parts:
+        message["content"], declined = _joined(message["content"])
+        message["refusal"] = message.get("refusal") or declined
+    return bool(of_parts)
+
+
+_TEXT_PARTS = ("text", "output_text", None)
+"""Types of the parts of a content that hold an answer's text; some gateways leave the type out."""
 
 
 def _first(choices: object) -> object:

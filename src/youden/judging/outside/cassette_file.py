@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +21,7 @@ from youden.judging.question.questions import Questions, canonical, key_of, keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import look_up
 from youden.nouns import Completion, Message, Plan
+from youden.text.json_text import JSONDecodeError, ParsedJson, parse_json
 from youden.text.regular_files import read_regular
 from youden.text.yaml_text import misfit
 
@@ -176,7 +179,7 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     Raises: InputError [cassette-unreadable], [cassette-head], [cassette-newer] where nothing can be read at all.
     """
     try:
-        lines = read_regular(path).splitlines()
+        lines = read_regular(path).removeprefix(BOM_UTF8).splitlines()
     except OSError as error:
         raise InputError(
             f"The cassette {path} cannot be read ({error.strerror}). Give the file that `youden cassette export` wrote.",
@@ -187,7 +190,7 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     problems: list[str] = []
     for number, text in enumerate(lines[1:], start=2):
         try:
-            line = _Line.model_validate_json(text)
+            line = _Line.model_validate_json(_strict_json(text))
         except ValidationError as error:
             problems.append(f"line {number}: {misfit(error, shown=False)}")
             continue
@@ -205,6 +208,15 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
         else:
             entries[line.key] = read
     return Cassette(tuple(head.judges), entries), problems
+
+
+def _strict_json(line: bytes) -> bytes:
+    """Replace lone surrogates, which pydantic refuses; return `line` itself if it has none."""
+    try:
+        parsed = parse_json(line) if b"\\ud" in line.lower() else ParsedJson(None)
+    except JSONDecodeError:
+        return line
+    return json.dumps(parsed.value).encode() if parsed.n_replaced_texts else line
 
 
 def _head(path: Path, line: bytes) -> _Head:

@@ -25,6 +25,7 @@ from youden.judging.call.reply import object_or_empty, status_of
 from youden.judging.call.secrets import hidden
 from youden.judging.outside.batch_providers import BatchState, LineError
 from youden.judging.outside.lines import ENDPOINT
+from youden.text.json_text import parse_json
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ class _HttpBatches:
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> Mapping[str, Any]:
         try:
-            said = orjson.loads(await self._call(method, path, data, seconds=seconds))
+            said = parse_json(await self._call(method, path, data, seconds=seconds)).value
         except ValueError:
             raise _odd("no JSON") from None
         if not isinstance(said, dict):
@@ -300,7 +301,7 @@ class AnthropicBatches(_HttpBatches):
 def _in_our_form(line: bytes) -> bytes:
     """A result line as OpenAI's would be; one that is none stays as it is, and is left out by who reads it."""
     try:
-        said = orjson.loads(line)
+        said = parse_json(line).value
         result = said["result"]
         kind = result["type"]
     except (ValueError, KeyError, TypeError):

@@ -18,7 +18,7 @@ from youden.judging.asking.calling import UnreportedUse, worst_price
 from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.terms import Batching
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, ends_the_run, fate
+from youden.judging.call.failures import CallError, ends_the_run, http_error, unless_echoed
 from youden.judging.call.reply import believed, with_usage
 from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.outside.batch_claims import BatchClaims
@@ -88,8 +88,8 @@ def turned_down(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, Ca
     """(key, error) of the lines for which the provider did not take the batch."""
     for error in errors:
         if error.line is not None and 0 < error.line <= len(job.keys):
-            kind = fate(400, error.code)
-            yield job.keys[error.line - 1], CallError(f"{error.code}: {error.message}", kind=kind, status=400)
+            said = f"{error.code}: {error.message}"
+            yield job.keys[error.line - 1], http_error(400, (error.code,), error.message, reason=said)
 
 
 @dataclass
@@ -341,6 +341,7 @@ class InBatches:
                 if not said:
                     self.unsaid.count(worst, usage.doubt)
         else:
+            outcome = unless_echoed(outcome, call.request)
             usd = 0.0 if outcome.free else worst
         call.usd += usd
         self._outcomes.paid(call.key, usd, outcome if isinstance(outcome, Completion) else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -10,10 +9,12 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from youden.judging.asking.terms import Limits
+from youden.judging.call.account_errors import ErrorParts, error_parts
 from youden.judging.call.connection import request_body
-from youden.judging.call.failures import CallError, fate, in_words
-from youden.judging.call.reply import checked, object_or_empty
+from youden.judging.call.failures import CallError, http_error, in_words
+from youden.judging.call.reply import checked, coded_error, object_or_empty, tokens_in_answer
 from youden.nouns import Completion, Request
+from youden.text.json_text import parse_json
 
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 
@@ -23,8 +24,8 @@ _REPEATED = 4096
 _LONGEST_REPEATED = 200
 """Characters of such an answer."""
 _PLAIN = {
-    (int, str, str, str, int, int, str),
-    (int, str, str, str, int, int, type(None)),
+    (int, str, str, str, int, int, int, str),
+    (int, str, str, str, int, int, int, type(None)),
 }
 """Types of what an ordinary result line says: 1 and True are not the same."""
 
@@ -83,7 +84,7 @@ class LineReader:
     def read(self, line: bytes) -> ResultLine:
         """What a line says."""
         try:
-            result = orjson.loads(line.removeprefix(BOM_UTF8))
+            result = parse_json(line).value
         except ValueError:
             return ResultLine(None, None)
         if not isinstance(result, dict):
@@ -101,13 +102,17 @@ def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
     """What a line says, None where it is no result; an error of its own, or a status that is no success, cost nothing."""
     response = object_or_empty(result.get("response"))
     status, body = response.get("status_code"), response.get("body")
-    told = object_or_empty(result.get("error")) or object_or_empty(object_or_empty(body).get("error"))
-    code, said = told.get("code") or told.get("type"), in_words(told.get("message") or "no reason given")
+    told = object_or_empty(result.get("error"))
+    codes, message = error_parts(told or body)
+    said = in_words(message or "no reason given")
     if not isinstance(status, int):
-        return CallError(f"{in_words(code)}: {said}", kind="retry", free=True) if told else None
+        if not told:
+            return None
+        error = coded_error(ErrorParts(codes, message), before="The line is an error")
+        error.free = True
+        return error
     if not 200 <= status < 300:
-        kind = fate(status, code if isinstance(code, str) else None)
-        return CallError(f"HTTP {status}: {said}", kind=kind, status=status)
+        return http_error(status, codes, message, reason=f"HTTP {status}: {said}")
     try:
         return checked(body, seconds=0.0)
     except CallError as error:
@@ -123,6 +128,8 @@ def _plain(result: Mapping[str, Any]) -> tuple[object, ...] | None:
         message = choice["message"]
         if choice.get("logprobs") is not None or message.get("refusal") or message.get("provider_specific_fields"):
             return None
+        if body.get("error") or choice.get("error") or message.get("error") or not message["content"]:
+            return None
         said = (
             response["status_code"],
             message["content"],
@@ -130,6 +137,7 @@ def _plain(result: Mapping[str, Any]) -> tuple[object, ...] | None:
             body["model"],
             usage["prompt_tokens"],
             usage["completion_tokens"],
+            tokens_in_answer(usage),
             body.get("system_fingerprint"),
         )
     except (KeyError, IndexError, TypeError, AttributeError):

@@ -1,0 +1,205 @@
+"""Recognises errors about a judge's account, whatever their HTTP status: no credit left, or a key that is not valid.
+
+A provider's code decides. Some providers send none with a status of 400, so their message is searched for known wording. A
+message may repeat a judged text, which is untrusted: wording that also occurs in the request does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+NO_CREDIT, BAD_KEY = 402, 401
+"""The HTTP statuses that these errors should have had."""
+
+_CODES = {
+    NO_CREDIT: {
+        "insufficient_quota",
+        "insufficient_user_quota",
+        "insufficient_balance",
+        "insufficient_balance_error",
+        "insufficient_credits",
+        "insufficient_funds",
+        "exceeded_current_quota_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "billing_disabled",
+        "billing_error",
+        "credit_balance_too_low",
+        "payment_required",
+        "arrearage",
+    },
+    BAD_KEY: {
+        "invalid_api_key",
+        "incorrect_api_key",
+        "invalidapikey",
+        "api_key_invalid",
+        "api_key_expired",
+        "api_key_service_blocked",
+        "expired_api_key",
+        "revoked_api_key",
+        "account_deactivated",
+        "account_suspended",
+        "organization_restricted",
+        "authentication_error",
+        "invalid_authentication_error",
+        "unauthenticated",
+        "credentials_missing",
+        "access_token_expired",
+        "account_state_invalid",
+        "token_expired",
+        "invalid_grant",
+        "expiredtoken",
+        "expiredtokenexception",
+        "unrecognizedclientexception",
+        "invalidsignatureexception",
+        "missingauthenticationtokenexception",
+        "expiredauthenticationtoken",
+        "invalidauthenticationtoken",
+    },
+}
+_STATUS_OF_CODE = {code: status for status, codes in _CODES.items() for code in codes}
+
+_ACCOUNT = r"(?:your|this|the) (?:\w+ ){0,3}(?:account|organi[sz]ation|subscription|plan|team)"
+_KEY = r"(?:api[ _-]?key|(?:access|subscription|auth\w*) key)"
+_BEARER = r"(?:access|auth\w*|bearer|security|session|refresh|identity) token"
+_WORDING = {
+    NO_CREDIT: (
+        r"credit balance is too low",
+        r"(?:insufficient|not enough) (?:account )?(?:balance|credits?|funds|quota)\b",
+        r"balance is (?:insufficient|too low|not enough)",
+        r"exceeded your (?:current|monthly) (?:quota|included credits|spending limit)",
+        r"(?:billing hard limit|monthly spending limit) has been reached",
+        r"(?:used all available|run out of|out of|doesn't have any) credits",
+        rf"{_ACCOUNT} (?:\S+ ){{0,6}}(?:is|has been) (?:not active|inactive|in arrears|overdue|past due)",
+        r"make sure your account is in good standing",
+        r"inactive subscription or usage limit reached",
+        r"(?:enable|check your) (?:plan and )?billing\b",
+    ),
+    BAD_KEY: (
+        rf"{_KEY} (?:\w+ ){{0,3}}(?:not valid|invalid|not found|expired|revoked|disabled|blocked|leaked)",
+        rf"(?:invalid|incorrect|expired|revoked|unknown|missing) {_KEY}",
+        rf"{_BEARER} (?:[\w-]+ ){{0,6}}(?:not valid|invalid|expired|revoked)",
+        rf"(?:invalid|expired|revoked) {_BEARER}",
+        rf"{_ACCOUNT} (?:\S+ ){{0,6}}(?:is|has been) (?:deactivated|disabled|suspended|restricted|terminated)",
+        r"account \S+ is suspended",
+        r"signature expired: ",
+        r"AADSTS\d{4,}",
+    ),
+}
+_PATTERNS = {status: re.compile("|".join(f"(?:{one})" for one in some), re.I) for status, some in _WORDING.items()}
+
+
+class ErrorParts(NamedTuple):
+    """The codes and the message of a provider's error, from the body of its reply.
+
+    Attributes
+    ----------
+    codes : tuple of (str or int)
+        Codes, types, statuses and reasons, the most specific place first.
+    message : object
+        The message, in most replies a string; None if there is none.
+    """
+
+    codes: tuple[str | int, ...]
+    message: object
+
+
+class AccountError(NamedTuple):
+    """An error about the account.
+
+    Attributes
+    ----------
+    status : int
+        402 if there is no credit left, 401 if the key is not valid.
+    wording : str or None
+        The part of the message that says so; None if a code does.
+    """
+
+    status: int
+    wording: str | None = None
+
+
+def error_parts(body: object) -> ErrorParts:
+    """Find the codes and the message in the parsed body of an error.
+
+    Examples
+    --------
+    >>> error_parts([{"error": {"code": 400, "message": "No.", "details": [{"reason": "API_KEY_INVALID"}]}}])
+    ErrorParts(codes=(400, 'API_KEY_INVALID'), message='No.')
+    >>> error_parts({"error": "Incorrect API key provided."})
+    ErrorParts(codes=(), message='Incorrect API key provided.')
+    """
+    whole = _first_object(body)
+    if whole is None:
+        return ErrorParts((), body)
+    error = whole.get("error") or whole
+    inner = _first_object(error)
+    holders = [whole] if inner is None or inner is whole else [inner, whole]
+    details = (inner or whole).get("details")
+    holders[1:1] = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+    messages = (one.get(name) for one in holders for name in ("message", "detail", "Message"))
+    said = error if inner is None else next((one for one in messages if one is not None), None)
+    return ErrorParts(tuple(_codes_of(holders)), said)
+
+
+def _first_object(value: object) -> Mapping[str, Any] | None:
+    """`value` or, if it is a list, its first element, if that is a JSON object."""
+    if isinstance(value, list):
+        value = next(iter(value), None)
+    return value if isinstance(value, dict) else None
+
+
+def _codes_of(holders: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
+    for holder in holders:
+        for name in ("code", "type", "status", "reason", "__type", "Code"):
+            code = holder.get(name)
+            if isinstance(code, str | int) and not isinstance(code, bool):
+                yield code
+
+
+def account_error(codes: Iterable[object], message: object) -> AccountError | None:
+    """Decide whether an error is about the account.
+
+    Parameters
+    ----------
+    codes : iterable of object
+        The error's codes, as `error_parts` finds them.
+    message : object
+        The error's message; "" to decide by the codes alone.
+
+    Returns
+    -------
+    AccountError or None
+        None if nothing says that the error is about the account.
+
+    Examples
+    --------
+    >>> account_error(["invalid_request_error"], "Your credit balance is too low to access the API.")
+    AccountError(status=402, wording='credit balance is too low')
+    >>> account_error(["INVALID_ARGUMENT", "API_KEY_INVALID"], "")
+    AccountError(status=401, wording=None)
+    """
+    for code in codes:
+        # Amazon writes "namespace#Name"
+        if isinstance(code, str) and (status := _STATUS_OF_CODE.get(code.rpartition("#")[2].casefold())):
+            return AccountError(status)
+    if isinstance(message, str):
+        text = " ".join(message.split())
+        for status, pattern in _PATTERNS.items():
+            if (found := pattern.search(text)) is not None:
+                return AccountError(status, found[0])
+    return None
+
+
+def is_echo(wording: str, texts: Iterable[str]) -> bool:
+    """Whether a request's texts contain `wording`, so that the error's message may only repeat them.
+
+    Examples
+    --------
+    >>> is_echo("credit balance is too low", ["It says: 'Your credit\\nbalance is TOO low'."])
+    True
+    """
+    wanted = wording.casefold()
+    return any(wanted in " ".join(text.split()).casefold() for text in texts)
