@@ -21,7 +21,7 @@ from youden.errors import JudgeError
 from youden.judging.asking.terms import Asking
 from youden.judging.call.account_errors import account_error, error_parts
 from youden.judging.call.connection import status_error
-from youden.judging.call.reply import error_inside
+from youden.judging.call.reply_errors import error_inside
 from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import INDEPENDENT, Pool
 

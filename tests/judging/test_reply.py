@@ -21,10 +21,10 @@ from youden.judging.call.reply import (
     Usage,
     believed,
     checked,
-    error_inside,
     trusted,
     with_usage,
 )
+from youden.judging.call.reply_errors import error_inside
 from youden.judging.outside.lines import results
 from youden.nouns import Completion, Message, Request
 

@@ -18,7 +18,8 @@ import openai
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.connection import Connection, request_body, retry_after, status_error
 from youden.judging.call.failures import CallError, ending_code, fate, http_error, unless_echoed
-from youden.judging.call.reply import NO_COOKIES, checked, error_inside, join_contents, read_response
+from youden.judging.call.reply import NO_COOKIES, checked, join_contents, read_response
+from youden.judging.call.reply_errors import error_inside
 from youden.nouns import Completion, Request
 from youden.text.json_text import parse_json
 

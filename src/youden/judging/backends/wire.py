@@ -9,7 +9,8 @@ import aiohttp
 import orjson
 
 from youden.judging.call.connection import Connection, parsed, request_body, status_error
-from youden.judging.call.failures import CallError, unless_echoed
+from youden.judging.call.failures import PROXY_REFUSED, CallError, fate, unless_echoed
+from youden.judging.call.proxies import environment_proxy
 from youden.judging.call.reply import MOST_BYTES, checked, read_bounded
 from youden.nouns import Completion, Request
 
@@ -30,7 +31,7 @@ class WireJudge:
 
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
-        self._session = session = self._session or open_session(self.headers(self._connection))
+        self._session = session = self._session or open_session(self._url, self.headers(self._connection))
         try:
             return await self._answered(session, request)
         except CallError as error:
@@ -82,13 +83,17 @@ def broken(error: BaseException) -> CallError:
     """A connection that could not be made, which cost nothing, or that broke under way or took too long."""
     if isinstance(error, TimeoutError):
         return CallError("No reply within the timeout.", kind="retry")
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        said = f"The proxy answered with HTTP {error.status} ({error.message})."
+        return CallError(said, kind=fate(error.status, None), status=PROXY_REFUSED, free=True)
     never_made = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_made)
 
 
-def open_session(headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    """A session without cookies, and without a bound on calls or on their time."""
+def open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    """Open a session for the host of `address`, through the environment's proxy, without cookies or bounds on calls."""
     return aiohttp.ClientSession(
+        proxy=environment_proxy(address),
         headers=headers,
         connector=aiohttp.TCPConnector(limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),

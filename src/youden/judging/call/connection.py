@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from youden.judging.call.account_errors import ErrorParts, error_parts
 from youden.judging.call.failures import CallError, Failure, http_error, in_words
+from youden.judging.call.proxies import environment_proxy
 from youden.judging.call.secrets import keep_secret
 from youden.nouns import Completion, Finding, Judge, Request
 from youden.text.json_text import parse_json
@@ -67,7 +68,8 @@ class Connection:
 
     def __post_init__(self) -> None:
         basic = (self.authorization or "").removeprefix("Basic ")
-        keep_secret([self.api_key, self.authorization, basic, *self.secrets])
+        of_proxy = url_passwords(environment_proxy(self.address) or "")
+        keep_secret([self.api_key, self.authorization, basic, *self.secrets, *of_proxy])
 
 
 @dataclass

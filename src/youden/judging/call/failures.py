@@ -28,8 +28,8 @@ _NOBODY_HOME = {502, 503, 504}
 _REJECTED = 400
 _WORDED = {_REJECTED, 412, 422}
 """Statuses with which providers report an account's state in the message alone."""
-_PROXY = 407
-_STOP = {401, 402, 403, 404, 405, _PROXY}
+PROXY_REFUSED = 407
+_STOP = {401, 402, 403, 404, 405, PROXY_REFUSED}
 
 
 class CallError(Exception):
@@ -187,7 +187,7 @@ def _by_status(reply: str, status: int | None) -> JudgeError | None:
         return JudgeError(f"{reply} Check the key in the environment and what it may use.", slug="judge-key")
     if status in (404, 405):
         return JudgeError(f"{reply} Check `model` and `base_url` in the judge's config.", slug="judge-model")
-    if status == _PROXY:
+    if status == PROXY_REFUSED:
         return JudgeError(
             f"{reply} Check HTTP_PROXY and HTTPS_PROXY, with their user and password, or list the judge's host in NO_PROXY; then "
             "run the same again.",

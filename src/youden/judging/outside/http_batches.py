@@ -21,7 +21,7 @@ from youden.judging.backends.anthropic import AnthropicJudge, in_our_words, in_t
 from youden.judging.backends.wire import WireJudge, body_of, broken, open_session
 from youden.judging.call.connection import Connection, status_error
 from youden.judging.call.failures import CallError, RetryPolicy, Tries
-from youden.judging.call.reply import object_or_empty, status_of
+from youden.judging.call.reply_errors import object_or_empty, status_of
 from youden.judging.call.secrets import hidden
 from youden.judging.outside.batch_providers import BatchState, LineError
 from youden.judging.outside.lines import ENDPOINT
@@ -136,10 +136,11 @@ class _HttpBatches:
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> bytes:
         """The body of a reply. seconds: that it may take; 0 for as long as a call of the judge."""
-        self._session = session = self._session or open_session(self.judge.headers(self._connection))
+        address = self._connection.address
+        self._session = session = self._session or open_session(address, self.judge.headers(self._connection))
         headers = data.headers if isinstance(data, aiohttp.Payload) else None
         timeout = aiohttp.ClientTimeout(total=seconds or self._connection.timeout)
-        url = f"{self._connection.address}{path}"
+        url = f"{address}{path}"
         try:
             async with session.request(
                 method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False

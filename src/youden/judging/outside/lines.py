@@ -12,7 +12,8 @@ from youden.judging.asking.terms import Limits
 from youden.judging.call.account_errors import ErrorParts, error_parts
 from youden.judging.call.connection import request_body
 from youden.judging.call.failures import CallError, http_error, in_words
-from youden.judging.call.reply import checked, coded_error, object_or_empty, tokens_in_answer
+from youden.judging.call.reply import checked, tokens_in_answer
+from youden.judging.call.reply_errors import coded_error, object_or_empty
 from youden.nouns import Completion, Request
 from youden.text.json_text import parse_json
 

@@ -1,0 +1,31 @@
+"""Finds the proxy that the process environment names for an address.
+
+HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read as in curl and httpx, in upper or lower case. aiohttp's own `trust_env` is not used:
+it would look the proxy up for every call, and send the credentials of a `.netrc` file.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+
+def environment_proxy(url: str) -> str | None:
+    """Return the URL of the proxy for `url`.
+
+    Parameters
+    ----------
+    url : str
+        An http or https URL.
+
+    Returns
+    -------
+    str or None
+        The proxy's URL, with credentials if the variable has some; None to connect directly.
+    """
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    if not proxy or proxy_bypass(host) or (parts.port is not None and proxy_bypass(f"{host}:{parts.port}")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"

@@ -1,0 +1,117 @@
+"""Finds the error that a reply with a status of success holds in place of an answer.
+
+It gets the fate of its code, as if the provider had sent it with an HTTP status of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from youden.judging.call.account_errors import ErrorParts, error_parts
+from youden.judging.call.failures import CallError, http_error
+
+_STATUS = {
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "tokens": 429,
+    "requests": 429,
+    "invalid_api_key": 401,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "permission_denied": 403,
+    "not_found_error": 404,
+    "context_length_exceeded": 400,
+    "content_policy_violation": 400,
+    "content_filter": 400,
+    "invalid_request_error": 400,
+    "overloaded_error": 503,
+    "server_error": 500,
+    "api_error": 500,
+    "insufficient_quota": 429,
+    "billing_hard_limit_reached": 429,
+    "billing_not_active": 429,
+    "model_not_found": 404,
+    "invalid_model": 404,
+}
+"""The status that providers send with these codes when they send one."""
+
+UNKNOWN_STATUS = 500
+
+
+def error_inside(reply: object) -> CallError | None:
+    """Find the error that a parsed reply holds in place of an answer, and classify it as if it had its own HTTP status.
+
+    The error may be the whole reply, be beside `choices`, or be in the first choice or its message. A choice that ended by
+    itself and has a text is an answer, whatever is beside it. A finish reason of `error` without more is an error too.
+
+    Parameters
+    ----------
+    reply : object
+        The reply, parsed from JSON.
+
+    Returns
+    -------
+    CallError or None
+        None if the reply holds no error. Not `free` if the reply reports usage, which may be billed.
+
+    Examples
+    --------
+    >>> found = error_inside({"error": {"code": "insufficient_quota", "message": "Top up."}})
+    >>> found.kind, found.reason
+    ('stop', 'HTTP 200 with an error inside (insufficient_quota): Top up.')
+    >>> error_inside({"choices": [{"message": {"content": ""}, "error": {"code": 502}}]}).kind
+    'retry'
+    """
+    if not isinstance(reply, dict):
+        return None
+    choices = reply.get("choices")
+    choice = object_or_empty(choices[0] if isinstance(choices, list) and choices else None)
+    message = object_or_empty(choice.get("message"))
+    errors = (choice.get("error"), message.get("error"), reply.get("error"))
+    error = next((one for one in errors if _is_error(one)), None)
+    ended = choice.get("finish_reason")
+    if error is None and ended != "error":
+        return None
+    if ended in _ENDED_BY_ITSELF and message.get("content") and not _is_error(choice.get("error")):
+        return None
+    found = coded_error(error_parts(error or {}), before="HTTP 200 with an error inside")
+    if object_or_empty(reply.get("usage")).get("completion_tokens"):
+        found.free = False
+    return found
+
+
+_ENDED_BY_ITSELF = ("stop", "length")
+
+
+def _is_error(value: object) -> bool:
+    """Whether a field named `error` holds one: some gateways send an empty object with every reply."""
+    return any(value.values()) if isinstance(value, dict) else bool(value)
+
+
+def coded_error(parts: ErrorParts, *, before: str) -> CallError:
+    """Build the failure for an error without an HTTP status of its own, by the first of its codes that is known.
+
+    An error with unknown codes may be tried again, because it says nothing about the request.
+    """
+    known = next((one for one in parts.codes if status_of(one) is not None), None)
+    status = status_of(known) or UNKNOWN_STATUS
+    named = next((str(one) for one in (known, *parts.codes) if one), "no code")
+    words = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
+    return http_error(status, parts.codes, parts.message, reason=f"{before} ({named}): {words}")
+
+
+def status_of(code: object) -> int | None:
+    """The status that a provider's code stands for, None where nobody knows.
+
+    >>> status_of("overloaded_error"), status_of("429"), status_of(200)
+    (503, 429, None)
+    """
+    if isinstance(code, str):
+        is_status = len(code) == 3 and code.isascii() and code.isdigit()
+        return status_of(int(code)) if is_status else _STATUS.get(code)
+    return code if isinstance(code, int) and 400 <= code <= 599 else None
+
+
+def object_or_empty(value: object) -> dict[str, Any]:
+    """`value` where it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,128 @@
+"""Every backend goes through the proxy that the process environment names, unless NO_PROXY lists the judge's host.
+
+An HTTP proxy gets the whole URL and sees the judge's host in a header, so that a server of the tests can stand in for it.
+"""
+
+from __future__ import annotations
+
+import base64
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch_server import BatchServer, ClaudeBatchServer
+from judged import ask, dense_plan, judge_config, model_at
+from pools import make_pool
+from wire_server import Reply, WireServer, running
+from youden import Batching
+from youden.errors import JudgeError
+from youden.judging.asking.terms import Asking
+from youden.judging.call.proxies import environment_proxy
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.doctor import diagnose
+
+HOST = "judge.example.internal"
+URL = f"http://{HOST}/v1"
+POOL = make_pool(3, 4)
+PLAN = dense_plan(POOL)
+BACKENDS = ["wire", "openai", "anthropic", *(["litellm"] if find_spec("litellm") else [])]
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy"])
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_calls_go_through_the_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, variable: str
+) -> None:
+    async with WireServer() as proxy:
+        ours = backend in (
+            "wire",
+            "anthropic",
+        )  # of the libraries, aiohttp's warning about credentials is an error here
+        monkeypatch.setenv(variable, f"http://{'user:pass@' if ours else ''}127.0.0.1:{proxy.port}")
+        judge = load_judge_config(
+            {"backend": backend, "model": model_at(backend), "base_url": URL, "price": 0, "api_key_env": None}
+        )
+        found = await ask(PLAN, POOL, judge, tmp_path / "v.db")
+    assert found.answered.all()
+    assert {one["Host"] for one in proxy.headers} == {HOST}
+    if ours:
+        expected = "Basic " + base64.b64encode(b"user:pass").decode()
+        assert {one["Proxy-Authorization"] for one in proxy.headers} == {expected}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_host_in_no_proxy_is_reached_directly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    async with WireServer() as server:
+        judge = load_judge_config(
+            {"backend": backend, "model": model_at(backend), "base_url": server.url, "price": 0, "api_key_env": None}
+        )
+        assert (await ask(PLAN, POOL, judge, tmp_path / "v.db")).answered.all()
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_batches_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
+    async with BatchServer() if provider == "openai" else ClaudeBatchServer() as proxy:  # type: ignore[attr-defined]
+        monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
+        judge = load_judge_config({"backend": provider, "model": "m", "base_url": URL, "price": 0, "api_key_env": None})
+        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=Asking(batching=Batching(poll=0.01)))
+    assert found.answered.all()
+    assert {one["Host"] for one in proxy.headers} == {HOST}
+
+
+def test_doctor_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(WireServer(lambda *_: Reply("YES"))) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        (diagnosis,) = diagnose(judge_config(URL, api_key_env=None), environment={})
+        assert diagnosis.usable
+        assert {one["Host"] for one in proxy.headers} == {HOST}
+
+
+async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: Any) -> Reply:
+        return Reply(status=407, error={"message": "wrong password s3cret-proxy-word"})
+
+    async with WireServer(refuses) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://user:s3cret-proxy-word@127.0.0.1:{proxy.port}")
+        with pytest.raises(JudgeError) as caught:
+            await ask(PLAN, POOL, URL, tmp_path / "v.db")
+    assert caught.value.slug == "judge-proxy"
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_a_proxy_that_opens_no_tunnel_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with WireServer() as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(JudgeError, match="The proxy answered with HTTP 40") as caught:
+            await ask(PLAN, POOL, f"https://{HOST}/v1", tmp_path / "v.db")
+    assert (caught.value.slug, proxy.n_requests) == ("judge-proxy", 0)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "proxy"),
+    [
+        ("http://a.test/v1", {"HTTP_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://a.test/v1", {"HTTP_PROXY": "http://p:1"}, None),
+        ("https://a.test/v1", {"https_proxy": "p:1"}, "http://p:1"),
+        ("http://a.test/v1", {"http_proxy": "http://low:1", "HTTP_PROXY": "http://up:1"}, "http://low:1"),
+        ("http://a.test/v1", {"HTTP_PROXY": ""}, None),
+        ("http://a.test/v1", {"HTTP_PROXY": "http://p:1", "NO_PROXY": "*"}, None),
+        ("http://sub.a.test/v1", {"HTTP_PROXY": "http://p:1", "no_proxy": ".a.test"}, None),
+        ("http://a.test:8000/v1", {"HTTP_PROXY": "http://p:1", "NO_PROXY": "a.test:8000"}, None),
+        ("http://a.test:8001/v1", {"HTTP_PROXY": "http://p:1", "NO_PROXY": "a.test:8000"}, "http://p:1"),
+        ("http://[::1]:8000/v1", {"HTTP_PROXY": "http://p:1", "NO_PROXY": "::1"}, None),
+    ],
+)
+def test_variables_are_read_in_both_cases(
+    monkeypatch: pytest.MonkeyPatch, url: str, environment: dict[str, str], proxy: str | None
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert environment_proxy(url) == proxy
