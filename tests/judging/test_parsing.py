@@ -36,9 +36,24 @@ def said(
 @pytest.mark.parametrize(
     ("decision", "answer", "texts"),
     [
-        ("text", 1, ["YES", "yes", " Yes.\n", "**YES**", '"Yes"', "Answer: YES", "Not NO but YES", "Yes, they are."]),
-        ("text", 0, ["NO", "no!", "The answer is NO.", "YES? On reflection: NO", "No: these differ."]),
-        ("json", 1, ['{"answer": "YES"}']),
+        ("text", 1, ["YES", "yes", " Yes.\n", "**YES**", '"Yes"', "Answer: YES", "Yes, they are.", "YES: yes."]),
+        ("text", 0, ["NO", "no!", "The answer is NO.", "No: these differ.", "NO, they are not from yesterday."]),
+        (
+            "text",
+            1,
+            ["# YES", "> YES", "`YES`", "- yes", "1. YES", "(1) **Yes**.", "“Yes”", "ＹＥＳ。", "✅ YES", "\ufeffYES"],
+        ),
+        (
+            "text",
+            1,
+            [
+                "**YES**\nThere is no doubt.",
+                "No, I mean:\n\n> yes\n",
+                "Yes\nNo doubt, so:\nYES",
+                "***\nYES\nno?\n\n---\n\n**yes**\n***",
+            ],
+        ),
+        ("json", 1, ['{"answer": "YES"}', '\ufeff{"answer": "YES", "p": NaN}']),
         ("json", 0, [' {"answer":"NO"}\n', '{"answer": "NO", "why": "x"}']),
     ],
 )
@@ -49,8 +64,22 @@ def test_a_label_is_read_however_it_is_dressed(decision: Decision, answer: float
 
 
 UNPARSED: dict[Decision, list[Completion]] = {
-    "text": [*map(said, ("", "Maybe", "Yes, there is no doubt", "yes and no", "NOTHING", "YESTERDAY", "eyes", "是"))],
-    "json": [*map(said, ("YES", '{"answer": "MAYBE"}', '{"answer": true}', "[]", '{"no": "YES"}', "", '"YES"'))],
+    "text": [
+        *map(
+            said,
+            ("", "Maybe", "Yes, there is no doubt", "yes and no", "NOTHING", "YESTERDAY", "eyes", "是", "YES or NO"),
+        ),
+        *map(
+            said,
+            ("Not NO but YES", "YES? On reflection: NO", "Yes. They are about one source; NO doubt.", "YES\nor\nNO"),
+        ),
+        *map(said, ("No, they differ. (YES would mean the same source)", "No doubt about it: YES.", "***\nYES\n\nno?")),
+        *map(said, ("Answer: Yes\n\nReason: an answer NO would need different topics", "YES\nNO")),
+    ],
+    "json": [
+        *map(said, ("YES", '{"answer": "MAYBE"}', '{"answer": true}', "[]", '{"no": "YES"}', "", '"YES"')),
+        *map(said, ('{"answer": "YES", "answer": "NO"}', 'NO {"answer": "YES"}', '{"answer": "YES"}{"answer": "NO"}')),
+    ],
     "logprobs": [said("YES"), said("YES", odds={"The": 0.9}), said("The", odds={"The": 0.9, "YES": 0.1})],
 }
 
@@ -119,11 +148,75 @@ def test_reading_never_fails_and_gives_a_grade_or_nothing(text: str) -> None:
     assert (reading.missing == "answered") == (reading.answer in (0, 1))
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.sampled_from(["YES", "NO", "perhaps", "so"]), max_size=8))
-def test_the_last_label_as_written_wins(words: list[str]) -> None:
-    labels = [word for word in words if word in SAME.labels]
-    assert find_label(", ".join(words), SAME.labels) == (labels[-1] if labels else None)
+WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "yesterday", "\n", "\n\n"]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(WORDS), max_size=8))
+def test_a_text_with_two_labels_is_missing_unless_its_first_or_last_line_is_one_of_them(words: list[str]) -> None:
+    """Compared with a plain reading of the rule, word by word and line by line."""
+    text = " ".join(words)
+    lines = [[word.strip("*.,").upper() for word in line.split()] for line in text.splitlines() if line.strip()]
+    labels = {word for line in lines for word in line} & {"YES", "NO"}
+    alone = {line[0] for line in (*lines[:1], *lines[-1:]) if len(line) == 1} & {"YES", "NO"}
+    expected = labels if len(labels) == 1 else alone if len(alone) == 1 else {None}
+    assert {find_label(text, SAME.labels)} == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "text", "label"),
+    [
+        (("SIGNIFICANT GAIN", "LITTLE GAIN", "NO GAIN"), "There is little\n gain here.", "LITTLE GAIN"),
+        (("SIGNIFICANT GAIN", "LITTLE GAIN", "NO GAIN"), "NO GAIN.\nNot even little gain.", "NO GAIN"),
+        (("SIGNIFICANT GAIN", "LITTLE GAIN", "NO GAIN"), "Not no gain, but little gain", None),
+        (("GAIN", "NO GAIN"), "I see no gain.", "NO GAIN"),
+        (("是", "否"), "答案：是。", "是"),
+        (("是", "否"), "是\n否则不同。", "是"),
+        (("ДА", "НЕТ"), "Да, это так.", "ДА"),
+        (("ДА", "НЕТ"), "Да, а не «нет».", None),
+        (("1", "2"), "1.", "1"),
+        (("1", "2"), "1. 2", None),
+        (("A+", "A-"), "A-", "A-"),
+        (("A+", "A-"), "**A+**", "A+"),
+        (("SIGNIFICANT", "NONE"), "sıgnıfıcant", "SIGNIFICANT"),
+    ],
+)
+def test_labels_of_any_form_are_found(labels: tuple[str, ...], text: str, label: str | None) -> None:
+    assert find_label(text, labels) == label
+
+
+THOUGHT = "<think>\nThe label might be NO or YES. I first thought NO.\n</think>\n\n"
+UNFINISHED = "<think>\nThe label might be NO, they look like YES at first but"
+
+
+@pytest.mark.parametrize(
+    ("decision", "text", "odds", "answer"),
+    [
+        ("text", f"{THOUGHT}Yes", None, 1),
+        ("text", f"They say NO.</think>{THOUGHT}**Yes**", None, 1),
+        ("text", f"{THOUGHT}Not sure: yes or no", None, None),
+        ("json", THOUGHT + '{"answer": "YES"}', None, 1),
+        ("json", '{"answer": "YES", "why": "the text ends in <think>"}', None, 1),
+        ("logprobs", f"{THOUGHT}YES", {"YES": 0.9, "NO": 0.1}, 0.9),
+        ("logprobs", f"{THOUGHT}YES", {"<think>": 0.9, "YES": 0.01, "NO": 0.09}, None),
+        ("logprobs", f"{THOUGHT}YES", None, None),
+    ],
+)
+def test_inline_reasoning_is_not_read(
+    decision: Decision, text: str, odds: dict[str, float] | None, answer: float | None
+) -> None:
+    reading = read_answer(said(text, odds=odds), SAME, decision=decision)
+    assert reading.missing == ("unparsed" if answer is None else "answered")
+    assert reading.answer == (pytest.approx(answer) if answer is not None else pytest.approx(math.nan, nan_ok=True))
+
+
+@pytest.mark.parametrize("decision", ["text", "json", "logprobs"])
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_unfinished_reasoning_is_a_reason_of_its_own(decision: Decision, finish: str) -> None:
+    odds = {"YES": 0.9, "NO": 0.1}
+    reading = read_answer(said(UNFINISHED, finish=finish, odds=odds), SAME, decision=decision)
+    assert (reading.missing, math.isnan(reading.hard)) == ("unfinished_reasoning", True)
+    assert read_answer(said(UNFINISHED, finish="content_filter"), SAME, decision=decision).missing == "refused"
 
 
 @settings(max_examples=25, deadline=None)
@@ -161,7 +254,7 @@ async def test_each_way_is_asked_for_on_the_wire_and_read_back(tmp_path: Path, b
     yes = truth(PLAN)
     np.testing.assert_array_equal(result.hard, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
-    parser = {"text": "label/1"}.get(decision, f"{decision}/1")
+    parser = {"text": "label/2"}.get(decision, f"{decision}/2")
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 

@@ -426,3 +426,30 @@ def test_the_same_answers_of_a_batch_may_differ_in_reasoning_or_hold_an_error() 
 def test_result_lines_that_are_not_strict_json_are_read(spoil: Any) -> None:
     line = orjson.dumps({"custom_id": "k", "id": "x", "response": {"status_code": 200, "body": reply()}})
     assert dict(results(spoil(line))) == {"k": replace(WHOLE, seconds=0.0)}
+
+
+def spelled(*tokens: str) -> dict[str, Any]:
+    """Log-probabilities of these tokens, each with itself as the only alternative."""
+    return {"content": [{"token": one, "top_logprobs": [{"token": one, "logprob": -0.1}]} for one in tokens]}
+
+
+@pytest.mark.parametrize(
+    ("content", "beside", "tokens", "first"),
+    [
+        ("<think>NO</think>\n\nYES", {}, ("<think>", "NO", "</think>", "\n\n", "Y", "ES"), "Y"),
+        ("<think>NO</think>\n\nYES", {}, ("<think>", "NO", "</think>", "\n\n", "YES", "<|im_end|>"), "YES"),
+        ("YES", {"reasoning_content": "NO"}, ("<think>", "NO", "</think>", "\n\n", "YES"), "YES"),
+        ("YES", {"reasoning": "NO"}, ("YES",), "YES"),
+        ([{"type": "text", "text": "YES"}], {}, ("NO", "YES"), "YES"),
+        ("<think>NO", {}, ("<think>", "NO"), None),
+        ("<think>NO</think>YES", {}, ("<think>",), None),
+        ("YES", {"reasoning_content": "NO"}, ("NO",), None),
+        ("YES", {}, ("YES",), "YES"),
+    ],
+)
+def test_log_probabilities_of_reasoning_are_not_those_of_the_answer(
+    content: object, beside: dict[str, str], tokens: tuple[str, ...], first: str | None
+) -> None:
+    said = reply(ODDS_OF, spelled(*tokens))
+    said["choices"][0]["message"] |= {"content": content} | beside
+    assert checked(said, seconds=0).top_logprobs == (() if first is None else ((first, -0.1),))

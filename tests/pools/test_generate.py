@@ -372,3 +372,24 @@ def test_a_server_that_knows_no_such_model_ends_it_at_once(youden: Youden, here:
     assert ended.code == 2
     assert "[judge-model]" in ended.err
     assert server.n_requests <= 40
+
+
+def test_a_models_reasoning_is_no_part_of_its_response(youden: Youden, here: Path, server: WireServer) -> None:
+    write(here / "agents.yaml", "agents: [{id: writer, model: m, instruction: mine.md}]")
+    write(here / "mine.md", "Rewrite {{text}}")
+    items = [json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go."}) for n, word in enumerate(TOLD)]
+    write(here / "items.jsonl", "\n".join(items))
+
+    def thinks(_n: int, body: Mapping[str, Any]) -> Reply:
+        ends = "Tides" not in body["messages"][-1]["content"]
+        return Reply("<think>A thought.</think>\n\nAn answer." if ends else "<think>A thought")
+
+    server.behave = thinks
+    command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
+    ended = youden(*command, "--max-missing", "0.5")
+    assert ended.code == 0, ended.err
+    assert "1 call got no answer: the reasoning did not end within max_tokens" in ended.err
+    assert sorted(str(text) for text in read_pool(here / "made").texts.ravel()) == ["An answer."] * 3 + ["None"]
+    server.behave = lambda *_: Reply("An answer.")
+    assert youden(*command, "--retry-failed").code == 0
+    assert (read_pool(here / "made").n_missing, server.n_requests) == (0, len(TOLD) + 1)

@@ -18,6 +18,7 @@ from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.question.parsing import TOP_LOGPROBS
 from youden.nouns import Completion, Finding
 from youden.nouns.finding import Severity
+from youden.text.reasoning import split_reasoning
 
 STEPS = ("key", "reach", "model", "parse", "logprobs", "price", "latency")
 FIRST = "The ferry to the island was cancelled on Tuesday because of a storm, and 40 passengers spent the night in a school."
@@ -25,6 +26,10 @@ SECOND = "A storm stopped Tuesday's ferry; forty people who had meant to cross s
 
 _NOT_UNDERSTOOD = (400, 422)
 _SHOWN = 60
+_NO_REASONING = (
+    "Start the server with a reasoning parser (vLLM, SGLang: `--reasoning-parser`) or turn reasoning off (Ollama: "
+    "`think: false`)."
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,17 @@ def _model(config: JudgeConfig, completion: Completion) -> Finding:
 def _parse(config: JudgeConfig, completion: Completion) -> Finding:
     reading = config.questions().read(completion)
     shown = repr(completion.text[:_SHOWN])
+    answer, reasoned = split_reasoning(completion.text)
+    if reading.missing == "unfinished_reasoning":
+        return _found(
+            "parse",
+            "failed",
+            f"{shown} is reasoning that does not end, so there is no answer (finish reason '{completion.finish_reason}', "
+            f"{completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that the reasoning can end.",
+        )
+    if reading.missing == "answered" and reasoned:
+        said = f"{(answer or '').strip()[:_SHOWN]!r} reads as {reading.answer:.3g}, but the reply contains reasoning before it"
+        return _found("parse", "warning", f"{said}: {completion.tokens_out:,} tokens are paid for. {_NO_REASONING}")
     if reading.missing == "answered":
         return _found("parse", "ok", f"{shown} reads as {reading.answer:.3g}")
     return _found(

@@ -17,7 +17,7 @@ from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, ReadOnly
 AnswerKind = Literal["yes or no", "graded", "lexical"]
 """Of what kind a judge's answers are: 0 or 1, anything between, or a similarity of words."""
 
-MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked")
+MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked", "unfinished_reasoning")
 """What `Verdicts.missing` counts: 0 is an answer, everything else is no answer and why."""
 
 

@@ -11,6 +11,7 @@ error.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from http.cookiejar import DefaultCookiePolicy
@@ -21,6 +22,7 @@ from youden.judging.call.reply_errors import UNKNOWN_STATUS, error_inside, objec
 from youden.judging.call.secrets import hidden
 from youden.nouns import Completion, Request
 from youden.text.printable import sendable
+from youden.text.reasoning import split_reasoning
 
 MOST_BYTES = 16_000_000
 """Of a reply, unpacked. The longest text that a model writes is a hundredth of it."""
@@ -111,7 +113,7 @@ def checked(reply: object, *, seconds: float) -> Completion:
             seconds=seconds,
             fingerprint=whole.get("system_fingerprint"),
             refusal=message.get("refusal") or own.get("refusal") or declined,
-            top_logprobs=_alternatives(choice.get("logprobs")),
+            top_logprobs=_alternatives(choice.get("logprobs"), after=_after_reasoning(text, message)),
         )
     )
     if not (found.text.strip() or found.refusal or n_out) and found.finish_reason in _NOTHING_MORE:
@@ -280,8 +282,36 @@ def _object(value: object, what: str) -> dict[str, Any]:
     return value
 
 
-def _alternatives(logprobs: object) -> Any:
-    """The alternatives of the first token that is not blank, as they were said."""
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message in which servers return reasoning; its tokens may be among those with log-probabilities."""
+
+
+def _after_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
+    """The answer of a reply that contains reasoning, in its text or beside it; None if it contains none."""
+    answer, reasoned = split_reasoning(text) if isinstance(text, str) else ("", False)
+    beside = isinstance(message.get("content"), list) or any(message.get(name) for name in _REASONING)
+    return answer or "" if reasoned or beside else None
+
+
+def _tokens_of(answer: str, content: list[Any]) -> list[Any]:
+    """The last tokens of `content`, which spell `answer`; none if they do not."""
+    tokens = [one["token"] if isinstance(one, dict) and isinstance(one.get("token"), str) else "" for one in content]
+    end = next((n for n in range(len(tokens), 0, -1) if not _END_TOKEN.fullmatch(tokens[n - 1])), 0)
+    wanted, spelled = answer.strip(), ""
+    for n in range(end - 1, -1, -1):
+        spelled = tokens[n] + spelled
+        if spelled.strip() == wanted:
+            return content[n:]
+        if len(spelled) > len(answer) + LONGEST_TOKEN:
+            break
+    return []
+
+
+_END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
+
+
+def _alternatives(logprobs: object, *, after: str | None) -> Any:
+    """The alternatives of the first token that is not blank. after: the answer that follows reasoning; None without any."""
     if logprobs is None:
         return ()
     content = _object(logprobs, "logprobs").get("content")
@@ -289,7 +319,7 @@ def _alternatives(logprobs: object) -> Any:
         return ()
     if not isinstance(content, list):
         raise _broken(f"the content of logprobs is {_kind(content)}")
-    for token in content:
+    for token in content if after is None else _tokens_of(after, content):
         said = _object(token, "a token of logprobs")
         if not isinstance(said.get("token"), str):
             raise _broken(f"a token of logprobs is {_kind(said.get('token'))}")

@@ -254,11 +254,11 @@ def _json(value: object) -> bytes:
 
 
 def _wordless(completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Completion:
-    """`completion` with the first text that reads as the original does: its hash, or the bare label, or that as JSON."""
+    """`completion` with the first text that reads as the original does: its hash, a label, a tag, a label as JSON."""
     refusal = completion.refusal and _hashed(completion.refusal)
     wanted = repr(read(completion))
     bare = list(labels)
-    texts = [_hashed(completion.text), *bare, *(orjson.dumps({"answer": label}).decode() for label in bare)]
+    texts = [_hashed(completion.text), *bare, "<think>", *(orjson.dumps({"answer": label}).decode() for label in bare)]
     shorter = [replace(completion, text=text, refusal=refusal) for text in texts]
     return next((one for one in shorter if repr(read(one)) == wanted), shorter[0])
 

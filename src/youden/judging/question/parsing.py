@@ -9,8 +9,10 @@ for no tokenizer is at hand.
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,10 +22,12 @@ import orjson
 
 from youden.judging.question.prompts import Prompt
 from youden.nouns import Completion, Json
+from youden.text.json_text import parse_json
+from youden.text.reasoning import split_reasoning
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/1", "json": "json/1", "logprobs": "logprobs/1"}
+PARSERS: Mapping[Decision, str] = {"text": "label/2", "json": "json/2", "logprobs": "logprobs/2"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 
@@ -57,17 +61,23 @@ def decision_hint(decision: Decision, labels: Sequence[str]) -> str:
 
 
 def json_label(text: str, labels: Sequence[str]) -> str | None:
-    """The label that a JSON answer gives, None where it is none of them.
+    """The label that a JSON answer gives, None if it gives none of them or more than one.
 
     >>> json_label('{"answer": "YES"}', ["YES", "NO"]), json_label('YES', ["YES", "NO"])
     ('YES', None)
     """
     try:
-        said = orjson.loads(text)
-    except ValueError:
+        said = parse_json(text).value
+        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_refuse_two_answers)
+    except (ValueError, RecursionError):
         return None
     answer = said.get("answer") if isinstance(said, dict) else None
     return next((label for label in labels if label == answer), None)
+
+
+def _refuse_two_answers(pairs: list[tuple[str, object]]) -> None:
+    if sum(name == "answer" for name, _ in pairs) > 1:
+        raise ValueError
 
 
 def label_odds(top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> dict[str, float] | None:
@@ -126,7 +136,7 @@ def _cut(text: str, room: int, policy: Truncation) -> str:
     return text[: kept - tail] + MARK + text[len(text) - tail :]
 
 
-MissingReason = Literal["answered", "unparsed", "refused", "truncated", "failed", "not_asked"]
+MissingReason = Literal["answered", "unparsed", "refused", "truncated", "unfinished_reasoning", "failed", "not_asked"]
 
 
 @dataclass(frozen=True)
@@ -144,74 +154,131 @@ def no_reading(missing: MissingReason) -> Reading:
 
 
 def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = "text") -> Reading:
-    """What `completion` says, by the parser `label/1`, `json/1` or `logprobs/1` (see `PARSERS`).
+    """Read the answer in a raw completion.
 
-    An answer that is a label counts even when cut off behind it; otherwise refused and cut-off answers are missing.
-    Labels as written: the last one wins. In any other case (yes, Yes): all of them have to agree.
-    Under `logprobs` the label as written is the hard decision, the grades weighted by the labels' odds the soft one:
-    Σ P(label)·grade, which is P(yes) for yes and no. Without odds, or without a label, the answer is missing.
+    Parameters
+    ----------
+    completion : Completion
+        What the judge returned. Reasoning that its server left in the text is not part of the answer.
+    prompt : Prompt
+        The labels that may be answered, and their grades.
+    decision : {"text", "json", "logprobs"}, default "text"
+        How the judge decides. With "logprobs" the label in the text is the hard answer, and the soft answer is
+        Σ P(label)·grade over the labels' shares of the first token's probability.
+
+    Returns
+    -------
+    Reading
+        Missing if the completion does not clearly give one label: refused, truncated, unfinished_reasoning or unparsed. An
+        answer that is nothing but a label counts even if it was cut off after it.
     """
-    label = _label(completion, tuple(prompt.labels), decision)
+    label, reasoned = _label(completion, tuple(prompt.labels), decision)
     if isinstance(label, Reading):
         return label
     grade = prompt.labels[label]
     soft = grade
     if decision == "logprobs":
         odds = label_odds(completion.top_logprobs, tuple(prompt.labels))
-        if odds is None:
+        if odds is None or (
+            reasoned and not _begins_with_likeliest(label, completion.top_logprobs, tuple(prompt.labels))
+        ):
             return no_reading("unparsed")
         soft = math.fsum(share * prompt.labels[each] for each, share in odds.items())
     return Reading(soft, float(grade >= prompt.yes_from))
 
 
-def _label(completion: Completion, labels: tuple[str, ...], decision: Decision) -> str | Reading:
-    text = completion.text
-    if decision == "json":
-        label = json_label(text, labels)
-    elif decision == "logprobs":
-        label = _whole(text, labels) or spoken_for(text, labels)
-    else:
-        label = _whole(text, labels)
+def _begins_with_likeliest(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
+    """Whether the log-probabilities are those of the label's first token, not of the first token of the reasoning."""
+    token, _ = max(top_logprobs, key=lambda one: one[1])
+    return spoken_for(token, labels) == label
+
+
+def _label(completion: Completion, labels: tuple[str, ...], decision: Decision) -> tuple[str | Reading, bool]:
+    """The label of the answer, or why it is missing; and whether the completion contains reasoning."""
+    if decision == "json" and (label := json_label(completion.text, labels)) is not None:
+        return label, False
+    answer, reasoned = split_reasoning(completion.text)
+    label = None
+    if answer is not None:
+        if decision == "json":
+            label = json_label(answer, labels)
+        else:
+            label = _only_label(answer, labels)
+            if label is None and decision == "logprobs":
+                label = spoken_for(answer, labels)
     if label is not None:
-        return label
+        return label, reasoned
     if completion.refusal or completion.finish_reason == "content_filter":
-        return no_reading("refused")
+        return no_reading("refused"), reasoned
+    if answer is None:
+        return no_reading("unfinished_reasoning"), reasoned
     if completion.finish_reason == "length":
-        return no_reading("truncated")
+        return no_reading("truncated"), reasoned
     if decision != "json":
-        label = find_label(text, labels)
-    return no_reading("unparsed") if label is None else label
+        label = find_label(answer, labels)
+    return no_reading("unparsed") if label is None else label, reasoned
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
-    """The label that `text` settles on, None where it settles on none.
+    """Find the one label that a text gives as its answer.
 
+    Parameters
+    ----------
+    text : str
+        An answer, without reasoning.
+    labels : collection of str
+        The labels that may be answered; letter case does not matter.
+
+    Returns
+    -------
+    str or None
+        The only label that occurs. If several occur, the label that the first or the last line consists of, unless the other
+        of these two lines is another label; punctuation and Markdown around it are ignored. Otherwise None.
+
+    Examples
+    --------
     >>> labels = {"YES": 1.0, "NO": 0.0}
-    >>> find_label("Not NO but YES.", labels), find_label("Yes.", labels), find_label("Yes, there is no doubt", labels)
-    ('YES', 'YES', None)
+    >>> find_label("Yes.", labels), find_label("Yes, there is no doubt", labels), find_label("**Yes**\\nNo doubt.", labels)
+    ('YES', None, 'YES')
     """
-    pattern = _pattern(tuple(labels))
-    by_name = {_plain(label): label for label in labels}
-    found = [match[0] for match in pattern.finditer(text)]
-    as_written = [match for match in found if " ".join(match.split()) in labels]
-    if as_written:
-        return by_name[_plain(as_written[-1])]
-    settled = {by_name[_plain(match)] for match in found}
-    return settled.pop() if len(settled) == 1 else None
+    known, normal = tuple(labels), unicodedata.normalize("NFKC", text)
+    found = {known[int((match.lastgroup or "l0")[1:])] for match in _pattern(known).finditer(normal)}
+    if len(found) == 1:
+        return found.pop()
+    lines = [line for line in normal.splitlines() if _AROUND_A_LINE.sub("", line)]
+    alone = {_only_label(line, known) for line in (*lines[:1], *lines[-1:])} - {None}
+    return alone.pop() if len(alone) == 1 else None
 
 
 @lru_cache(maxsize=256)
-def _whole(text: str, labels: tuple[str, ...]) -> str | None:
-    said = _plain(text.strip(" \t\r\n.!*_`\"'"))
-    return next((label for label in labels if _plain(label) == said), None)
+def _only_label(text: str, labels: tuple[str, ...]) -> str | None:
+    """The label that `text` consists of; None if it is anything else."""
+    plain = _plain(text)
+    as_item = plain if any(label[:1].isdigit() for label in labels) else _ITEM_NUMBER.sub("", plain)
+    for said, written in ((plain, _plain), (_trimmed(as_item), _trimmed)):
+        of = [label for label in labels if said and written(label) == said]
+        if len(of) == 1:
+            return of[0]
+    return None
+
+
+_ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
+_AROUND_A_LINE = re.compile(r"^[\W_]+|[\W_]+$")
+"""Punctuation and Markdown around a label: quotes, emphasis, headings, marks of lists."""
 
 
 def _plain(label: str) -> str:
-    return " ".join(label.split()).casefold()
+    return " ".join(unicodedata.normalize("NFKC", label).split()).casefold()
+
+
+def _trimmed(label: str) -> str:
+    return _AROUND_A_LINE.sub("", _plain(label))
 
 
 @lru_cache(maxsize=64)
 def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    longest_first = sorted(labels, key=len, reverse=True)
-    words = "|".join(r"\s+".join(re.escape(word) for word in label.split()) for label in longest_first)
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
+    """Matches a label as a whole word, the longest of several that begin there; the group `l3` is that of the fourth label."""
+    words = [r"\s+".join(map(re.escape, unicodedata.normalize("NFKC", label).split())) for label in labels]
+    longest_first = sorted(range(len(labels)), key=lambda number: len(labels[number]), reverse=True)
+    groups = "|".join(f"(?P<l{number}>{words[number]})" for number in longest_first)
+    return re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)

@@ -35,6 +35,7 @@ from youden.nouns.pool import Objects
 from youden.pools.make.agents import SOURCE, AgentsFile, AgentSpec
 from youden.pools.make.generation import Generation, about
 from youden.streams import own_stream
+from youden.text.reasoning import without_leading_reasoning
 from youden.text.sentences import counted
 from youden.text.transforms import apply_steps
 
@@ -197,7 +198,7 @@ class GeneratedTexts:
         return True
 
     def is_answer(self, completion: Completion) -> bool:
-        return True
+        return _response(completion) is not None
 
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
@@ -207,7 +208,11 @@ class GeneratedTexts:
         if isinstance(outcome, Completion):
             self.answers[key] = outcome
             models.n_asked += not stored
-            return "answered"
+            if self.is_answer(outcome):
+                return "answered"
+            models.n_failed += 1
+            models.reasons["the reasoning did not end within max_tokens"] = None
+            return "unfinished_reasoning"
         models.n_failed += 1
         models.reasons[outcome.reason if outcome is not None else "not asked"] = None
         return "failed"
@@ -346,8 +351,13 @@ async def _asked(
             own.append(one.key)
             wanted[one.key] = one
     answers = await ask(wanted)
-    said = {key: completion.text or completion.refusal or "" for key, completion in answers.items()}
+    said = {key: _response(completion) for key, completion in answers.items()}
     return {name: [None if key is None else said.get(key) for key in own] for name, own in keys.items()}
+
+
+def _response(completion: Completion) -> str | None:
+    """The text that an agent responds with; None if the model's reasoning did not end."""
+    return without_leading_reasoning(completion.text or completion.refusal or "")
 
 
 def _asked_as(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:

@@ -1,0 +1,124 @@
+"""Separates a reasoning model's answer from reasoning that its server left in the text.
+
+Servers without a reasoning parser return both in one text: `<think>…</think>` and its variants, or the channels of OpenAI's
+harmony format. Nothing inside a block is part of the answer, and a block that does not end leaves no answer at all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_NAME = r"(?:[\w-]+:)?(think|thinking|thoughts?|reason|reasoning|reflection|analysis|scratchpad)"
+_LESS, _MORE = r"(?:<|&lt;)", r"(?:>|&gt;)"
+_TAG = re.compile(
+    "|".join(
+        (
+            rf"{_LESS}\s*(/?)\s*{_NAME}(?:\s[^<>]*)?(?<!/){_MORE}",
+            r"\[(/?)(THINK|THINKING)\]",
+            r"◁(/?)(think)▷",
+            r"<\|(begin|end)_of_(thought)\|>",
+            r"<\|(START|END)_(THINKING)\|>",
+        )
+    ),
+    re.IGNORECASE,
+)
+_CLOSES = {"/", "end"}
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*(?:<\|(?!message)[^|]*\|>[^<]*)*<\|message\|>", re.IGNORECASE)
+_END_OF_MESSAGE = re.compile(r"<\|(?:end|return|call|start)\|>.*", re.IGNORECASE | re.DOTALL)
+_ANY_CHANNEL = re.compile(r"<\|channel\|>", re.IGNORECASE)
+_BARE_ANALYSIS = re.compile(r"\s*analysis(?=[A-Z\"'])")
+_BARE_FINAL = "assistantfinal"
+
+
+class Answer(NamedTuple):
+    """The part of a reply that answers.
+
+    Attributes
+    ----------
+    text : str or None
+        What follows the last reasoning block; the whole reply if it has none; None if a block is not finished.
+    reasoned : bool
+        Whether the reply contains reasoning.
+    """
+
+    text: str | None
+    reasoned: bool
+
+
+def split_reasoning(reply: str) -> Answer:
+    """Find the answer in a reply that may contain reasoning.
+
+    Parameters
+    ----------
+    reply : str
+        A model's reply. An opening tag may be missing, because some servers put it into the prompt.
+
+    Returns
+    -------
+    Answer
+        What follows the last closing tag.
+
+    Examples
+    --------
+    >>> split_reasoning("<think>NO? They share a ferry.</think>\\n\\nYes")
+    Answer(text='\\n\\nYes', reasoned=True)
+    >>> split_reasoning("<think>The label might be NO")
+    Answer(text=None, reasoned=True)
+    >>> split_reasoning("<|channel|>analysis<|message|>NO?<|end|><|start|>assistant<|channel|>final<|message|>Yes<|return|>")
+    Answer(text='Yes', reasoned=True)
+    >>> split_reasoning("Yes")
+    Answer(text='Yes', reasoned=False)
+    """
+    if _ANY_CHANNEL.search(reply):
+        return _after_channels(reply)
+    if _BARE_ANALYSIS.match(reply):
+        _, found, answer = reply.rpartition(_BARE_FINAL)
+        return Answer(answer if found else None, reasoned=True)
+    open_names: list[str] = []
+    end = None
+    reasoned = False
+    for tag in _TAG.finditer(reply):
+        name = [group for group in tag.groups() if group is not None][-1].casefold()
+        reasoned = True
+        if _is_opening(tag):
+            open_names.append(name)
+            continue
+        # a closing tag ends its outermost block, with all blocks in it; one without an opening tag ends all before it
+        open_names = open_names[: open_names.index(name)] if name in open_names else []
+        end = tag.end()
+    if open_names:
+        return Answer(None, reasoned=True)
+    return Answer(reply[end:], reasoned)
+
+
+def without_leading_reasoning(text: str) -> str | None:
+    """Return a generated text without the reasoning that it begins with; None if that is not finished.
+
+    Tags further inside belong to the text.
+
+    Examples
+    --------
+    >>> without_leading_reasoning("<think>A ferry.</think>\\n\\nThe ferry was late.")
+    'The ferry was late.'
+    >>> without_leading_reasoning("Write <think> first.")
+    'Write <think> first.'
+    """
+    found = split_reasoning(text)
+    first = _TAG.search(text)
+    is_inside = first is not None and bool(text[: first.start()].strip()) and _is_opening(first)
+    if not found.reasoned or (is_inside and not _ANY_CHANNEL.search(text)):
+        return text
+    return None if found.text is None else found.text.strip()
+
+
+def _is_opening(tag: re.Match[str]) -> bool:
+    return not any((group or "").casefold() in _CLOSES for group in tag.groups())
+
+
+def _after_channels(reply: str) -> Answer:
+    """The message of the last channel, if that is the final one."""
+    last = next(reversed([*_CHANNEL.finditer(reply)]), None)
+    if last is None or last[1].casefold() != "final" or _ANY_CHANNEL.search(reply, last.end()):
+        return Answer(None, reasoned=True)
+    return Answer(_END_OF_MESSAGE.sub("", reply[last.end() :]), reasoned=True)

@@ -1,0 +1,112 @@
+"""The answer of a reasoning model is what follows its last reasoning block; an unfinished block leaves none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from youden.text.reasoning import Answer, split_reasoning, without_leading_reasoning
+
+HARMONY = "<|channel|>analysis<|message|>NO?<|end|><|start|>assistant"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>NO</think>YES",
+        "<think>\nThe label might be NO or YES. I first thought NO.\n</think>\n\nYES",
+        "NO, or rather\n</think>\nYES",
+        "<THINK>NO</THINK> YES",
+        "<Thinking>NO</Thinking>YES",
+        '<reasoning effort="high" x=1>NO</reasoning>YES',
+        "< think >NO</ think >YES",
+        "<thought>NO</thought>YES",
+        "<reflection>NO</reflection>YES",
+        "<analysis>NO</analysis>YES",
+        "<seed:think>NO</seed:think>YES",
+        "[THINK]NO[/THINK]YES",
+        "◁think▷NO◁/think▷YES",
+        "<|begin_of_thought|>NO<|end_of_thought|>YES",
+        "<|START_THINKING|>NO<|END_THINKING|>YES",
+        "&lt;think&gt;NO&lt;/think&gt;YES",
+        "<think></think>YES",
+        "<think>NO</think>NO<think>YES</think>YES",
+        "<think>it says <think>, so NO</think>YES",
+        "<think>it says <analysis>, so NO</think>YES",
+        "<thinking>NO<reflection>NO</reflection>NO</thinking>YES",
+        "<think>NO</thinking>YES",
+        f"{HARMONY}<|channel|>final<|message|>YES",
+        f"{HARMONY}<|channel|>final<|message|>YES<|return|>",
+        f"{HARMONY}<|channel|>final <|constrain|>json<|message|>YES<|end|>",
+        f"<|start|>assistant{HARMONY}<|channel|>commentary<|message|>NO<|end|><|channel|>final<|message|>YES",
+        "analysisThe label is NO? They match.assistantfinalYES",
+    ],
+)
+def test_only_what_follows_the_last_block_is_the_answer(reply: str) -> None:
+    found = split_reasoning(reply)
+    assert found.text is not None
+    assert (found.text.strip(), found.reasoned) == ("YES", True)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>\nThe label might be NO, they look like YES at first but",
+        "<think>",
+        "YES <think> or NO",
+        "<think>NO</think>YES<think>",
+        "<thinking>NO<reflection>NO</reflection>YES",
+        "[THINK]NO",
+        "<|channel|>analysis<|message|>NO",
+        f"{HARMONY}<|channel|>final<|message|>YES<|end|><|start|>assistant<|channel|>analysis<|message|>NO",
+        f"{HARMONY}<|channel|>final",
+        "<|channel|>",
+        "analysisThe label is NO? YES",
+    ],
+)
+def test_an_unfinished_block_leaves_no_answer(reply: str) -> None:
+    assert split_reasoning(reply) == Answer(None, reasoned=True)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["YES", "", "I think NO", "<b>YES</b>", "analysis: YES", "Analysis shows NO", "<think/>YES", "1 < 2 and 3 > 2"],
+)
+def test_a_reply_without_a_block_is_all_answer(reply: str) -> None:
+    assert split_reasoning(reply) == Answer(reply, reasoned=False)
+
+
+PIECES = st.lists(st.sampled_from(["<think>", "</think>", "[/THINK]", "<analysis>", "</analysis>", "YES", "NO", " "]))
+
+
+@given(PIECES)
+def test_no_word_before_a_closing_tag_is_part_of_the_answer(pieces: list[str]) -> None:
+    found = split_reasoning("".join(pieces))
+    closings = [n for n, piece in enumerate(pieces) if "/" in piece]
+    rest = "".join(pieces[closings[-1] + 1 :] if closings else pieces)
+    assert found.text is None or found.text == rest
+    assert found.text is None or not {"<think>", "<analysis>"} & set(pieces[closings[-1] + 1 :] if closings else pieces)
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    found = split_reasoning(text)
+    assert found.text is None or text.endswith(found.text) or "<|" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "response"),
+    [
+        ("<think>A.</think>\n\nB.", "B."),
+        ("A.\n</think>\n\nB.", "B."),
+        ("<think>A.", None),
+        (f"{HARMONY}<|channel|>final<|message|>B.<|return|>", "B."),
+        ("B.", "B."),
+        ("Write <think>A.</think> first.", "Write <think>A.</think> first."),
+        ("The tag <analysis> opens it.", "The tag <analysis> opens it."),
+        (" B. ", " B. "),
+    ],
+)
+def test_a_generated_text_loses_only_the_reasoning_it_begins_with(text: str, response: str | None) -> None:
+    assert without_leading_reasoning(text) == response
