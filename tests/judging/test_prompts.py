@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judged import ask, dense_plan, missing
+from judged import ask, dense_plan, missing, truth
 from pools import make_pool
 from scripted import Scripted
+from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError
 from youden.judging.asking.terms import Asking
 from youden.judging.question.parsing import MARK, Truncation, shortened
@@ -20,6 +23,7 @@ from youden.judging.question.prompts import fence, load_prompt, parse_prompt
 from youden.judging.question.questions import characters
 from youden.judging.store.answers import Store
 from youden.nouns import Request
+from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 
 HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1'
 BODY = "A {{first}} B {{second}} mark {{fence}}"
@@ -36,7 +40,7 @@ def prompt_of(head: str = HEAD, body: str = BODY):
         (
             "information-gain",
             {"SIGNIFICANT GAIN": 1, "LITTLE GAIN": 0.25, "NO GAIN": 0},
-            {"SIGNIFICANT GAIN", "LITTLE GAIN"},
+            {"SIGNIFICANT GAIN"},
         ),
     ],
 )
@@ -180,3 +184,21 @@ async def test_by_default_a_text_too_long_is_not_asked_and_counted(store: Store)
     assert 0 < judge.n_calls < len(PLAN)
     assert missing(result) == {"answered": judge.n_calls, "not_asked": len(PLAN) - judge.n_calls}
     assert "truncate" not in result.judge
+
+
+async def test_judges_that_differ_in_little_or_no_gain_agree_in_their_hard_answers(tmp_path: Path) -> None:
+    pool = make_pool(3, 4)
+    plan = dense_plan(pool)
+
+    def graded(_n: int, body: Mapping[str, Any]) -> Reply:
+        least = {"a": "LITTLE GAIN", "b": "NO GAIN"}[body["model"]]
+        return Reply("SIGNIFICANT GAIN" if same_item(body) == "YES" else least)
+
+    async with WireServer(graded) as server:
+        a, b = [
+            await ask(plan, pool, server.url, tmp_path / "v.db", model=name, prompt="information-gain")
+            for name in ("a", "b")
+        ]
+    np.testing.assert_array_equal(a.hard, truth(plan))
+    assert set(a.answer.tolist()) == {0.25, 1.0}
+    assert cohen_kappa(a.hard, b.hard) == krippendorff_alpha(np.stack([a.hard, b.hard])) == 1

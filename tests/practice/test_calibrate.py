@@ -310,3 +310,16 @@ def test_bad_input_ends_with_2_before_anything_is_asked(
     write_config(here / "unpriced.yaml", backend="wire", model="o", base_url=server.url, api_key_env=None)
     assert youden("calibrate", *words).refuses(slug)
     assert server.n_requests == 0
+
+
+def test_little_gain_is_a_no_in_every_hard_measure(youden: Youden, here: Path, server: WireServer) -> None:
+    """Under the threshold ¼ the FPR of this judge was 1."""
+    knows = server.behave
+    grades = {"YES": "SIGNIFICANT GAIN", "NO": "LITTLE GAIN"}
+    server.behave = lambda n, body: Reply(grades[str(knows(n, body).text)])
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
+    write_config(here / "graded.yaml", **judge, price=0, prompt="information-gain")
+    ended = youden("calibrate", "notes", "--judge", "graded.yaml", "--json")
+    assert ended.code == 0, ended.err
+    measures = json.loads(ended.out)["judges"][0]["measures"]
+    assert [measures[name]["value"] for name in ("tpr", "fpr", "j")] == [1, 0, 1]
