@@ -82,6 +82,7 @@ ABOUT_A_REQUEST = [
     "Output blocked by content filtering policy",
     "messages: text content blocks must be non-empty",
     "Your request was rejected as a result of our safety system.",
+    "A policy of your organization blocks 'the service is suspended'.",
 ]
 
 

@@ -17,7 +17,7 @@ from judged import ask, dense_plan, judge_config, model_at
 from pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden import Batching
-from youden.errors import JudgeError
+from youden.errors import ConfigError, JudgeError
 from youden.judging.asking.terms import Asking
 from youden.judging.call.proxies import environment_proxy
 from youden.judging.config.judge_files import load_judge_config
@@ -94,6 +94,13 @@ async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_i
         with pytest.raises(JudgeError) as caught:
             await ask(PLAN, POOL, URL, tmp_path / "v.db")
     assert caught.value.slug == "judge-proxy"
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_proxy_that_is_no_url_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://user:s3cret@[proxy:port")
+    with pytest.raises(ConfigError, match=r"unset HTTP_PROXY.*\[judge-proxy\]") as caught:
+        environment_proxy(URL)
     assert "s3cret" not in str(caught.value)
 
 

@@ -63,6 +63,8 @@ _STATUS_OF_CODE = {code: status for status, codes in _CODES.items() for code in 
 
 _ACCOUNT = r"(?:your|this|the) (?:\w+ ){0,3}(?:account|organi[sz]ation|subscription|plan|team)"
 _KEY = r"(?:api[ _-]?key|(?:access|subscription|auth\w*) key)"
+_BETWEEN = r"(?:[^\s\"':`]+ ){0,6}"
+"""Words without quotes or colons, behind which a message may repeat a judged text."""
 _BEARER = r"(?:access|auth\w*|bearer|security|session|refresh|identity) token"
 _WORDING = {
     NO_CREDIT: (
@@ -72,7 +74,7 @@ _WORDING = {
         r"exceeded your (?:current|monthly) (?:quota|included credits|spending limit)",
         r"(?:billing hard limit|monthly spending limit) has been reached",
         r"(?:used all available|run out of|out of|doesn't have any) credits",
-        rf"{_ACCOUNT} (?:\S+ ){{0,6}}(?:is|has been) (?:not active|inactive|in arrears|overdue|past due)",
+        rf"{_ACCOUNT} {_BETWEEN}(?:is|has been) (?:not active|inactive|in arrears|overdue|past due)",
         r"make sure your account is in good standing",
         r"inactive subscription or usage limit reached",
         r"(?:enable|check your) (?:plan and )?billing\b",
@@ -82,7 +84,7 @@ _WORDING = {
         rf"(?:invalid|incorrect|expired|revoked|unknown|missing) {_KEY}",
         rf"{_BEARER} (?:[\w-]+ ){{0,6}}(?:not valid|invalid|expired|revoked)",
         rf"(?:invalid|expired|revoked) {_BEARER}",
-        rf"{_ACCOUNT} (?:\S+ ){{0,6}}(?:is|has been) (?:deactivated|disabled|suspended|restricted|terminated)",
+        rf"{_ACCOUNT} {_BETWEEN}(?:is|has been) (?:deactivated|disabled|suspended|restricted|terminated)",
         r"account \S+ is suspended",
         r"signature expired: ",
         r"AADSTS\d{4,}",

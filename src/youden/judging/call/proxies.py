@@ -9,6 +9,8 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from youden.errors import ConfigError
+
 
 def environment_proxy(url: str) -> str | None:
     """Return the URL of the proxy for `url`.
@@ -22,10 +24,23 @@ def environment_proxy(url: str) -> str | None:
     -------
     str or None
         The proxy's URL, with credentials if the variable has some; None to connect directly.
+
+    Raises
+    ------
+    ConfigError
+        [judge-proxy] if the variable holds no URL.
     """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     host = parts.hostname or ""
     if not proxy or proxy_bypass(host) or (parts.port is not None and proxy_bypass(f"{host}:{parts.port}")):
         return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+    found = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        _ = urlsplit(found).port
+    except ValueError:
+        raise ConfigError(
+            f"The proxy for {parts.scheme}:// addresses is not a URL. Correct or unset {parts.scheme.upper()}_PROXY.",
+            slug="judge-proxy",
+        ) from None
+    return found

@@ -113,7 +113,7 @@ def checked(reply: object, *, seconds: float) -> Completion:
             seconds=seconds,
             fingerprint=whole.get("system_fingerprint"),
             refusal=message.get("refusal") or own.get("refusal") or declined,
-            top_logprobs=_alternatives(choice.get("logprobs"), after=_after_reasoning(text, message)),
+            top_logprobs=_alternatives(choice.get("logprobs"), text, message),
         )
     )
     if not (found.text.strip() or found.refusal or n_out) and found.finish_reason in _NOTHING_MORE:
@@ -310,8 +310,8 @@ def _tokens_of(answer: str, content: list[Any]) -> list[Any]:
 _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 
 
-def _alternatives(logprobs: object, *, after: str | None) -> Any:
-    """The alternatives of the first token that is not blank. after: the answer that follows reasoning; None without any."""
+def _alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
+    """The alternatives of the answer's first token that is not blank."""
     if logprobs is None:
         return ()
     content = _object(logprobs, "logprobs").get("content")
@@ -319,7 +319,8 @@ def _alternatives(logprobs: object, *, after: str | None) -> Any:
         return ()
     if not isinstance(content, list):
         raise _broken(f"the content of logprobs is {_kind(content)}")
-    for token in content if after is None else _tokens_of(after, content):
+    answer = _after_reasoning(text, message)
+    for token in content if answer is None else _tokens_of(answer, content):
         said = _object(token, "a token of logprobs")
         if not isinstance(said.get("token"), str):
             raise _broken(f"a token of logprobs is {_kind(said.get('token'))}")
