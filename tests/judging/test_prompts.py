@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from judged import ask, dense_plan, missing, truth
 from pools import make_pool
@@ -202,3 +204,29 @@ async def test_judges_that_differ_in_little_or_no_gain_agree_in_their_hard_answe
     np.testing.assert_array_equal(a.hard, truth(plan))
     assert set(a.answer.tolist()) == {0.25, 1.0}
     assert cohen_kappa(a.hard, b.hard) == krippendorff_alpha(np.stack([a.hard, b.hard])) == 1
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["samsum_200_config_results", "pubmed_200_config_results", "peer_review_results_100", "opus_translation_results"],
+)
+def test_on_recorded_answers_this_threshold_ranks_more_like_the_grades_than_a_quarter_did(
+    peer_prediction: Path, folder: str
+) -> None:
+    """p − q of two grades in {1, ¼, 0} says what p − q of their hard answers is, under either threshold."""
+    files = sorted((peer_prediction / "eval_results" / folder).glob("*/tvd_mi_example_*.json"))
+    graded = np.array([json.loads(file.read_bytes())["tvd_mi_matrix"] for file in files], dtype=float)
+    strict = np.sign(graded) * (np.abs(graded) > 0.5)
+    quarter = np.sign(graded) * np.isin(np.abs(graded), (0.25, 1))
+    off_diagonal = ~np.eye(graded.shape[1], dtype=bool)
+
+    def means(values: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        of_pairs = (values * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
+        return np.asarray(of_pairs.sum(axis=0) + of_pairs.sum(axis=1))
+
+    whole = means(graded, np.broadcast_to(off_diagonal, graded.shape))
+    samples = [off_diagonal & (np.random.default_rng(seed).random(graded.shape) < 0.02) for seed in range(20)]
+    near, far = (
+        np.mean([spearmanr(means(values, asked), whole).statistic for asked in samples]) for values in (strict, quarter)
+    )
+    assert near > far + 0.1
