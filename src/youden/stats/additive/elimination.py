@@ -86,10 +86,6 @@ class Equations:
     swapped: bool
 
     @property
-    def is_dense(self) -> bool:
-        return isinstance(self.A, np.ndarray)
-
-    @property
     def uses_cholesky(self) -> bool:
         """Whether forming the row system is cheap."""
         if len(self.n) > MAX_CHOLESKY_ROWS:
