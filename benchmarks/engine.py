@@ -167,6 +167,12 @@ def replay(bench: Bench) -> Measured:
     return found | {"bars": bars}
 
 
+def storing(bench: Bench) -> Measured:
+    """Answers into an SQLite store whose commits survive a power cut, and into one whose commits do not."""
+    found = bench.part("storing", n=bench.size(50_000, 5000), n_rounds=bench.size(5, 3))
+    return found | {"bars": {"≥ 2,000 answers a second on the disk": found["answers_per_second_full"] >= 2000}}
+
+
 def faults(bench: Bench) -> Measured:
     """A fifth of the replies broken in every way; then the same latency without faults, for the engine's own."""
     bench.server.become("faulty")
@@ -295,7 +301,10 @@ def ended_cpu(run: subprocess.Popen[bytes]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-PARTS = {each.__name__: each for each in (start_up, first_request, cpu, pacing, replay, budget, storm, kills, faults)}
+PARTS = {
+    each.__name__: each
+    for each in (start_up, first_request, cpu, pacing, replay, storing, budget, storm, kills, faults)
+}
 
 
 def main() -> None:

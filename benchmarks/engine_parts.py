@@ -29,7 +29,7 @@ from youden.judging.asking.terms import Asking
 from youden.judging.call.pace import Pace, request_limiter
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import open_store, payment_of
 from youden.nouns import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts
 
 Measured = dict[str, Any]
@@ -302,6 +302,27 @@ def budget(n_runs: int, **_: Any) -> Measured:
     return {"runs": n_runs, "ended_short": short, "most_beyond_cap_usd": worst}
 
 
+def storing(n: int, n_rounds: int, **_: Any) -> Measured:
+    """Answers per second that an SQLite store takes, each commit flushed to the disk (FULL, as youden sets it) or not (NORMAL),
+    in turns; medians."""
+    rates: dict[str, list[float]] = {"FULL": [], "NORMAL": []}
+    for _round in range(n_rounds):
+        for mode, each in rates.items():
+            with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "v.db")) as store:
+                place: Any = store.place
+                assert place._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+                place._connection.execute(f"PRAGMA synchronous = {mode}")
+                began = time.perf_counter()
+                for number in range(n):
+                    key = f"{number:064x}"
+                    completion = Completion("YES", "stop", "m", 700, 1, 0.2)
+                    store.pay("payer", key, payment_of(0.001, completion))
+                    store.add(key, completion)
+                store.flush()
+                each.append(n / (time.perf_counter() - began))
+    return {f"answers_per_second_{mode.lower()}": float(np.median(each)) for mode, each in rates.items()}
+
+
 class Spending:
     """A judge that says yes and bills any number of tokens, noted in `billed`."""
 
@@ -324,7 +345,7 @@ def child(name: str, **options: Any) -> Measured:
     return measured
 
 
-PARTS = {each.__name__: each for each in (cpu, pacing, limiters, replay, replayed, faults, storm, budget)}
+PARTS = {each.__name__: each for each in (cpu, pacing, limiters, replay, replayed, storing, faults, storm, budget)}
 
 if __name__ == "__main__":
     print(json.dumps(PARTS[sys.argv[1]](**json.loads(sys.argv[2]))))

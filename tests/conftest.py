@@ -35,6 +35,7 @@ os.environ["SSL_CERT_FILE"] = str(ROOT / "tests" / "data" / "nobody.pem")
 SHARED = ROOT.parent / "shared"
 NO_SHARED = "real judge data (../shared/peer-prediction) is not beside this checkout"
 NO_LITELLM = "litellm is not installed"
+NO_LOOP = "mounting a loop device needs root on Linux"
 KEPT = {
     "PATH",
     "HOME",
@@ -89,11 +90,13 @@ def field_notes() -> Path:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
-    """With YOUDEN_REQUIRE_ALL=1 a skip is a failure: it hides a missing install step. Data cannot be installed, and litellm not
-    beside openai 3: .ci/run has an environment for it."""
+    """With YOUDEN_REQUIRE_ALL=1 a skip is a failure: it hides a missing install step. Data cannot be installed, nor can the right
+    to mount, and litellm not beside openai 3: .ci/run has an environment for it."""
     outcome = yield
     report = outcome.get_result()
-    excused = hasattr(report, "wasxfail") or any(why in str(report.longrepr) for why in (NO_SHARED, NO_LITELLM))
+    excused = hasattr(report, "wasxfail") or any(
+        why in str(report.longrepr) for why in (NO_SHARED, NO_LITELLM, NO_LOOP)
+    )
     if os.environ.get("YOUDEN_REQUIRE_ALL") == "1" and report.skipped and not excused:
         report.outcome = "failed"
         report.longrepr = f"skipped under YOUDEN_REQUIRE_ALL=1: {report.longrepr}"

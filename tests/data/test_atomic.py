@@ -1,15 +1,21 @@
-"""What a write that fails says and leaves behind."""
+"""What a write that fails or is killed says and leaves behind, and when what it wrote is on the disk."""
 
 from __future__ import annotations
 
 import errno
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from commands import Youden, wire_judge, write_config
+from wire_server import WireServer
 from youden.data.atomic import replacing, replacing_folder, replacing_together
 
 FULL = Path("/dev/full")
@@ -44,3 +50,150 @@ def test_a_folder_that_goes_meanwhile_is_said_and_not_made_again(tmp_path: Path)
     with pytest.raises(FileNotFoundError), replacing_together(folder, ["a"]):
         pass
     assert not folder.exists()
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
+    """Every `os.fsync` and `os.replace` of this process, with the file or directory, or the target."""
+    recorded: list[tuple[str, Path]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def record_fsync(descriptor: int) -> None:
+        recorded.append(("fsync", Path(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        fsync(descriptor)
+
+    def record_replace(source: Path, target: Path) -> None:
+        recorded.append(("replace", Path(target)))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    monkeypatch.setattr(os, "replace", record_replace)
+    return recorded
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc/self/fd here")
+
+
+@needs_proc
+def test_a_file_is_flushed_before_it_is_renamed_and_its_directories_after(
+    calls: list[tuple[str, Path]], tmp_path: Path
+) -> None:
+    path = tmp_path / "new" / "newer" / "file"
+    with replacing(path) as fresh:
+        fresh.write_bytes(b"row")
+    directories, (file, rename, directory) = calls[:-3], calls[-3:]
+    assert set(directories) == {("fsync", tmp_path), ("fsync", path.parent.parent)}
+    assert (file[0], file[1].name) == ("fsync", fresh.name)
+    assert [rename, directory] == [("replace", path), ("fsync", path.parent)]
+
+
+@needs_proc
+@pytest.mark.parametrize("replaced", ["nothing", "a file", "a folder"])
+def test_every_file_of_a_folder_is_flushed_before_the_folder_is_renamed(
+    replaced: str, calls: list[tuple[str, Path]], tmp_path: Path
+) -> None:
+    path = tmp_path / "folder"
+    if replaced == "a file":
+        path.write_bytes(b"old")
+    elif replaced == "a folder":
+        path.mkdir()
+        (path / "old").write_bytes(b"old")
+    with replacing_folder(path) as fresh:
+        (fresh / "inner").mkdir()
+        (fresh / "a").write_bytes(b"row")
+        (fresh / "inner" / "b").write_bytes(b"row")
+    flushed = {place.relative_to(fresh).as_posix() for what, place in calls if what == "fsync" and place != tmp_path}
+    assert flushed == {".", "a", "inner", "inner/b"}
+    assert calls[-2:] == [("replace", path), ("fsync", tmp_path)]
+    assert [place.name for place in tmp_path.iterdir()] == ["folder"]
+    assert sorted(place.name for place in path.iterdir()) == ["a", "inner"]
+
+
+@needs_proc
+def test_files_that_belong_together_are_flushed_before_the_first_is_renamed(
+    calls: list[tuple[str, Path]], tmp_path: Path
+) -> None:
+    with replacing_together(tmp_path, ["a", "b"]) as fresh:
+        (fresh / "a").write_bytes(b"row")
+        (fresh / "b").write_bytes(b"row")
+    first = calls.index(("replace", tmp_path / "a"))
+    assert {place.name for _, place in calls[:first]} == {"a", "b", fresh.name}
+    assert calls[first + 1 :] == [("replace", tmp_path / "b"), ("fsync", tmp_path)]
+
+
+KILLED = """
+import os, signal, sys
+import youden.cli
+from youden.data import atomic
+from youden.judging.outside import exporting
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+atomic.take_place = exporting.take_place = kill
+youden.cli.main()
+"""
+"""`youden` that is killed when what it wrote is to take its place."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words.split(), id=words)
+        for words in (
+            "export mine.csv out --format hf",
+            "export demo out --format eee --organization o",
+            "export demo out --format hf-space",
+            "export demo out --format schema",
+            "export mine.csv out.csv",
+            "export demo new/out.jsonl",
+            "import table mine.csv --out pool",
+            "label demo --next 5 --out labels.csv",
+            "plan wired.yaml --export out",
+            "generate agents.yaml items.csv --out made",
+        )
+    ],
+)
+def test_what_a_killed_command_left_is_removed_by_the_next_one(
+    words: list[str], youden: Youden, mine: Path, server: WireServer
+) -> None:
+    judge = wire_judge(server.url)
+    write_config(mine / "wired.yaml", pool="mine.csv", calls=100, n_independent=20, judge=judge)
+    agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
+    agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
+    write_config(mine / "agents.yaml", models={"m": judge | {"max_tokens": 9}}, agents=agents)
+    (mine / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
+    (mine / "items.csv").write_text(
+        "agent,item,text,prompt\nsource,i0,A text.,It says something of item 1 and says something of item 1.\n",
+        encoding="utf-8",
+    )
+    killed = subprocess.run([sys.executable, "-c", KILLED, *words], cwd=mine, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert list(mine.rglob(".youden-*-*"))
+    youden(*words).well()
+    assert not list(mine.rglob(".youden-*-*"))
+
+
+BETWEEN = """
+import os, signal, sys
+from pathlib import Path
+from youden.data import atomic
+rename, names = os.replace, []
+def killed_at_the_second(source, target):
+    names.append(target)
+    if len(names) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+os.replace = killed_at_the_second
+with atomic.replacing_folder(Path("table")) as fresh:
+    (fresh / "new").write_bytes(b"")
+"""
+
+
+def test_a_folder_whose_replacement_was_killed_halfway_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table/old").write_bytes(b"")
+    killed = subprocess.run([sys.executable, "-c", BETWEEN], cwd=tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "table").exists()
+    with replacing(tmp_path / "another") as fresh:
+        fresh.write_bytes(b"")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["another", "old", "table"]

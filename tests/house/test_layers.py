@@ -27,7 +27,7 @@ RANK = {
     "engines": 2.5,
     "data": 2,
     "protocol": 2,
-    "judging": 2,
+    "judging": 2.2,
     "stats": 2,
     "text": 1,
     "nouns": 0,

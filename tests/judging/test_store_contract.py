@@ -305,6 +305,19 @@ def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
                 assert (member.others.n, member.others.n_asking) == (2, n_asking)
 
 
+def test_every_commit_is_flushed_to_the_disk_of_sqlite_and_postgresql(place: str) -> None:
+    full = [(2,)]
+    with open_store(place) as store:
+        if "://" not in place:
+            assert store.place._connection.execute("PRAGMA synchronous").fetchall() == full
+            return
+        assert store.place._connection.execute("SHOW synchronous_commit").fetchall() == [("on",)]
+    for role, session in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):
+        url = f"{place}{'&' if '?' in place else '?'}options=-csynchronous_commit%3D{role}"
+        with open_store(url) as store:
+            assert store.place._connection.execute("SHOW synchronous_commit").fetchall() == [(session,)]
+
+
 def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
     """Adding never waits: while one writer stands in the way, answers are taken and found."""
     with open_store(place) as one, open_store(place) as two:

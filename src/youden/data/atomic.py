@@ -1,14 +1,17 @@
-"""Replaces a file, a folder, or files that belong together, so that whoever looks finds the old ones or the new ones, whole."""
+"""Replace a file, a folder, or files that belong together, so that a reader finds the old or the new ones, whole: also after a
+process was killed and after a power cut.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from errno import ENOENT
+from contextlib import contextmanager, suppress
+from errno import EACCES, EINVAL, ENOENT, ENOTSUP
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,8 +21,54 @@ HELD = os.name == "nt"
 _WAITS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Seconds. A viewer, or a guard against viruses, reads a file for less than that."""
 
+_NEW, _OLD = "new", "old"
+"""Names inside a scratch directory: of what is being written, and of the directory of what it replaces."""
 
-def _take_place(fresh: Path, path: Path) -> None:
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its missing parents, whose entries are on the disk when the function returns."""
+    missing = [directory for directory in (path, *path.parents) if not directory.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for directory in missing:
+        _sync(directory.parent)
+
+
+def take_place(fresh: Path, path: Path) -> None:
+    """Move the finished file or folder `fresh`, which lies in a scratch directory, to `path`, replacing what is there.
+
+    The content of `fresh` is on the disk before the move, and the move is before the function returns.
+    """
+    _sync_tree(fresh)
+    if path.is_dir() or (path.exists() and fresh.is_dir()):
+        old = fresh.parent / _OLD
+        old.mkdir(exist_ok=True)
+        _rename(path, old / path.name)
+    _rename(fresh, path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or the entries of a directory, to the disk. A directory that cannot be opened or flushed (on Windows, on some
+    network file systems, without the right to read it) is left to the system."""
+    try:
+        descriptor = os.open(path, os.O_RDWR if HELD and path.is_file() else os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (EACCES, EINVAL, ENOTSUP) or not path.is_dir():
+            raise
+
+
+def _sync_tree(path: Path) -> None:
+    if path.is_dir():
+        for child in path.iterdir():
+            _sync_tree(child)
+    _sync(path)
+
+
+def _rename(fresh: Path, path: Path) -> None:
     """`os.replace`, tried again for a moment where a reader holds the old one open. Raises: PermissionError after that."""
     for seconds in _WAITS if HELD else ():
         try:
@@ -44,39 +93,28 @@ def _naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A fresh path beside `path`, to be written inside the block; it takes `path`'s place if the block ends well.
+    """A fresh path in a scratch directory beside `path`, to be written inside the block; it takes `path`'s place if the block
+    ends well, and is on the disk then.
 
     The folder is made where it is missing. After an error `path` is as it was and the fresh file is gone.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with _naming(path):
-            yield fresh
-        if path.is_dir():
-            _move_away(path)
-        _take_place(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    make_directory(path.parent)
+    with workplace(path.parent, name="youden") as place, _naming(path):
+        fresh = place / _NEW
+        yield fresh
+        take_place(fresh, path)
 
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside `path`, to be filled inside the block; it takes the place of the folder or file at `path`.
+    """As `replacing`, for an empty folder that is filled inside the block and takes the place of the folder or file at `path`.
 
-    After an error `path` is as it was. Between the old one's going and the new one's coming there is neither for a moment.
+    Between the old one's going and the new one's coming there is neither for a moment. If the process is killed in it, the
+    next write beside `path` puts the old one back.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.part")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    try:
-        with _naming(path):
-            yield fresh
-        _move_away(path)
-        _take_place(fresh, path)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+    with replacing(path) as fresh:
+        fresh.mkdir()
+        yield fresh
 
 
 @contextmanager
@@ -90,12 +128,14 @@ def replacing_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     with workplace(folder) as fresh:
         with _naming(folder):
             yield fresh
-        _need(fresh, of=folder)
+            _need(fresh, of=folder)
+            _sync_tree(fresh)
         for name in names:
             if (fresh / name).exists():
-                _take_place(fresh / name, folder / name)
+                _rename(fresh / name, folder / name)
             else:
                 (folder / name).unlink(missing_ok=True)
+        _sync(folder)
 
 
 def _need(place: Path, *, of: Path) -> None:
@@ -104,14 +144,31 @@ def _need(place: Path, *, of: Path) -> None:
 
 
 @contextmanager
-def workplace(folder: Path) -> Iterator[Path]:
-    """An empty folder inside `folder` that goes at the end; what killed processes of this machine left of theirs goes first."""
-    for left in folder.glob(".fit-*-*-*"):
-        machine, number, _ = left.name.removeprefix(".fit-").rsplit("-", 2)
-        if machine == platform.node() and number.isdecimal() and _has_ended(int(number)):
-            shutil.rmtree(left, ignore_errors=True)
-    with TemporaryDirectory(prefix=f".fit-{platform.node()}-{os.getpid()}-", dir=folder) as place:
-        yield Path(place)
+def workplace(folder: Path, *, name: str = "fit") -> Iterator[Path]:
+    """An empty scratch directory inside `folder`, called after `name`, that is removed at the end. Scratch directories which
+    killed processes of this machine left in `folder` are removed first."""
+    remove_leftovers(folder)
+    try:
+        scratch = TemporaryDirectory(prefix=f".{name}-{platform.node()}-{os.getpid()}-", dir=folder)
+    except OSError as error:
+        error.filename = str(folder)
+        raise
+    with scratch:
+        yield Path(scratch.name)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove scratch directories that killed processes of this machine left in `folder`; what such a process was about to
+    replace is put back first."""
+    for left in folder.glob(".*"):
+        found = re.search(rf"-{re.escape(platform.node())}-(\d+)-\w+$", left.name)
+        if not found or not _has_ended(int(found[1])):
+            continue
+        with suppress(OSError):  # another process does the same, or the directory is another user's
+            for old in (left / _OLD).iterdir():
+                if not (folder / old.name).exists():
+                    _rename(old, folder / old.name)
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _has_ended(process: int) -> bool:
@@ -124,14 +181,3 @@ def _has_ended(process: int) -> bool:
     except PermissionError:
         pass
     return False
-
-
-def _move_away(path: Path) -> None:
-    if not path.exists():
-        return
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    _take_place(path, old)
-    if old.is_dir():
-        shutil.rmtree(old)
-    else:
-        old.unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from youden.data.atomic import replacing_folder
+from youden.data.atomic import remove_leftovers, replacing_folder
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.nouns import Json, Pool
@@ -39,6 +39,7 @@ class Terms:
 @contextmanager
 def fresh_folder(out: Path) -> Iterator[Path]:
     """An empty folder to fill, which becomes `out` if the block ends well. Raises: ConfigError [export-exists]."""
+    remove_leftovers(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise ConfigError(
             f"{out} is there already, and an export never replaces a folder. Give a new one, or take that one away.",

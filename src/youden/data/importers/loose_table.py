@@ -12,11 +12,12 @@ from dataclasses import replace
 from importlib import import_module
 from math import isnan
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import Any
 
 import pyarrow as pa
 
+from youden.data.atomic import workplace
 from youden.data.importers.foreign_files import (
     as_list,
     as_object,
@@ -181,7 +182,7 @@ def _from_hub(name: str, read: Callable[[Sequence[Path]], ImportedPool], said: M
     Raises: ConfigError [hub-missing] without `datasets`; ImportFormatError [import-hub] with what the Hub said, or as `read`.
     """
     datasets, hub = _hub_library()
-    with TemporaryDirectory(prefix="youden-hub-") as place:
+    with workplace(Path(gettempdir()), name="youden-hub") as place:
         saved = Path(place, *name.split("/"))
         try:
             commit = hub.HfApi().dataset_info(name, revision=said.get("revision")).sha

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from youden.data.atomic import remove_leftovers
 from youden.data.importers.foreign_files import spelled_alike
 from youden.data.importers.response_values import response_values
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
@@ -375,6 +376,7 @@ def refuse_other(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESP
         raise ImportFormatError(
             f"{out} holds a run already. Give an --out of its own, or delete that folder.", slug="import-other"
         )
+    remove_leftovers(out)
     if out.is_file() or (out.is_dir() and not (out / again).exists() and {*os.listdir(out)} - {AGENTS, ITEMS}):
         raise ImportFormatError(
             f"{out} is there already, and nothing in it is an import's. Give an --out that is not there yet, or an empty folder.",

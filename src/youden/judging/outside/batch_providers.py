@@ -7,7 +7,6 @@ requests has a result line, or once there is a file `answers-X.done` beside answ
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
+from youden.data.atomic import make_directory, replacing
 from youden.errors import JudgeError
 from youden.judging.call.failures import CallError
 from youden.judging.outside.lines import LineReader
@@ -90,12 +90,11 @@ class FolderBatches:
         """Leave a file of requests; the same requests again, while nobody answered them, are the same file."""
         digest = hashlib.sha256(text).hexdigest()[:12]
         with _explained():
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_directory(self._folder)
             names = (f"requests-{digest}-{number}.jsonl" for number in count(1))
             name = next(one for one in names if not self._answers(one).exists())
-            part = self._folder / f".{name}.part"
-            part.write_bytes(text)
-            os.replace(part, self._folder / name)
+            with replacing(self._folder / name) as fresh:
+                fresh.write_bytes(text)
         return name
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:

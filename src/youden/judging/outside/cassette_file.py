@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
+from youden.data.atomic import replacing
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
@@ -145,17 +145,11 @@ def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, A
 
 def write_cassette(path: Path, cassette: Cassette) -> None:
     """Replace the file in one step; the same entries make the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.part")
     judges = sorted(cassette.judges, key=_json)
-    try:
-        with fresh.open("wb") as file:
-            file.write(_json({"cassette": VERSION, "judges": judges}))
-            for key in sorted(cassette.entries):
-                file.write(_json(_line(cassette.entries[key])))
-        os.replace(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(path) as fresh, fresh.open("wb") as file:
+        file.write(_json({"cassette": VERSION, "judges": judges}))
+        for key in sorted(cassette.entries):
+            file.write(_json(_line(cassette.entries[key])))
 
 
 def read_cassette(path: Path) -> Cassette:

@@ -7,8 +7,6 @@ are read. A plan's distinct requests are held as a few bytes each.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from youden.data.atomic import make_directory, remove_leftovers, take_place, workplace
 from youden.errors import InputError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.outside.lines import request_line
@@ -252,29 +251,28 @@ def export_requests(
     """
     members = asked_judges(config)
     names = [f"judge-{number}" for number in range(1, len(members) + 1)] if config.judges else [""]
+    remove_leftovers(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
             f"{folder} is there already and is not empty. Export into a new folder, so that requests and answers of two exports "
             "do not mix.",
             slug="export-there",
         )
-    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
-        done = [
-            _exported(plan, config=one, store=store, folder=part / name, format=format, shards=shards)
-            for one, name in zip(members, names, strict=True)
-        ]
-        if any(one.requests for one in done):
-            if folder.exists():
-                folder.rmdir()
-            part.rename(folder)
+        make_directory(folder.parent)
+        with workplace(folder.parent, name="youden") as place:
+            part = place / "new"
+            done = [
+                _exported(plan, config=one, store=store, folder=part / name, format=format, shards=shards)
+                for one, name in zip(members, names, strict=True)
+            ]
+            if any(one.requests for one in done):
+                take_place(part, folder)
     except OSError as error:
         raise InputError(
             f"The export cannot be written to {folder} ({error}). Make room, or give a folder that can be written.",
             slug="export-failed",
         ) from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     files = tuple(folder / file.relative_to(part) for one in done for file in one.files)
     return ExportedPlan(sum(one.requests for one in done), files)
 

@@ -49,6 +49,8 @@ _BOUNDED = {
 }
 """After a client's deadline, or while a process or its network stands still, the server ends what it began and lets others go
 on."""
+_DURABLE = "SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
+"""A role, a database or a URL may turn it off: then a power cut of the server loses commits of the last moment."""
 _WORDS = {
     "@": "youden.",
     "EACH": "json_array_elements_text(?::json) AS each (value)",
@@ -185,6 +187,7 @@ class PostgresPlace(SqlPlace):
         made.silence = self._silence
         keep_secret([made.info.password])
         made.execute(_BOUNDS.encode(), ([*_BOUNDED], [*_BOUNDED.values()]))
+        made.execute(_DURABLE.encode())
         return made
 
     def _prepare(self, connection: Connection, *, read_only: bool) -> None:

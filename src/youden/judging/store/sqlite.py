@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_fixed
 
+from youden.data.atomic import make_directory
 from youden.errors import ConfigError, JudgeError
 from youden.judging.store.contract import TABLES, VERSION, definition, other_form
 from youden.judging.store.statements import How, Session, SqlPlace, T
@@ -101,7 +102,7 @@ class SqlitePlace(SqlPlace):
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if not read_only:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
     mode = "mode=ro" if read_only else "mode=rwc"
     log = path.with_name(path.name + "-wal")
     if read_only and not log.exists() and not os.access(path.parent, os.W_OK):
@@ -128,7 +129,9 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
             )
         return
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(
+        "PRAGMA synchronous = FULL"
+    )  # a commit is on the disk; NORMAL loses all since the last checkpoint
     if not tables:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 
