@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 
 from youden.nouns import Json
 
@@ -64,6 +64,8 @@ _SURELY_AGENTS = ("agent", "model")
 """Names that say whose a response is, however few rows each agent has."""
 _SHORT = 100
 _MOST_AGENTS = 500
+_MOST_CANDIDATES = 50
+"""Columns without a telling name that are compared with each other, each with each."""
 _TOGETHER = " + "
 
 Row = Mapping[str, Json]
@@ -132,7 +134,7 @@ def guess(rows: Sequence[Row], *, alone: bool, told: Mapping[str, str] | None = 
     told = told or {}
     several = tuple(told.get("text", "").split(","))
     known = {*several, *told.values()}
-    columns = list(dict.fromkeys(name for row in rows for name in row if _any_said(rows, name)))
+    columns = [name for name in dict.fromkeys(chain.from_iterable(rows)) if _any_said(rows, name)]
     by_noun: dict[str | None, list[str]] = {}
     for column in columns:
         if column not in known:
@@ -175,7 +177,8 @@ def _guessed(
     text: str | None,
     wide: tuple[str, ...],
 ) -> Guess:
-    items = [name for name in items if name not in wide]
+    agent_columns = {*wide}
+    items = [name for name in items if name not in agent_columns]
     item = _item(rows, agents, items)
     called = item is not None and (told.get("item") == item or (item not in prompts and noun_of(item) == "item"))
     named = item is not None and called and not _long(rows, item)
@@ -241,9 +244,10 @@ def _lined_up(rows: Sequence[Row], agents: Sequence[str], item: str) -> int:
 
 def _best(rows: Sequence[Row], agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
     """The columns that name agents, so that most cells line up: one, or two of those that are called so."""
-    apart = [(name,) for name in agents] + list(combinations(agents[:4], 2))
+    apart = [(name,) for name in agents[:_MOST_CANDIDATES]] + list(combinations(agents[:4], 2))
+    tried = items[:_MOST_CANDIDATES]
     scores = {
-        names: max((_lined_up(rows, names, item) for item in items if item not in names), default=0) for names in apart
+        names: max((_lined_up(rows, names, item) for item in tried if item not in names), default=0) for names in apart
     }
     best = max(scores, key=lambda names: (scores[names], -len(names)), default=None)
     return best if best is not None and scores[best] > 0 else None
@@ -261,13 +265,13 @@ def _item(rows: Sequence[Row], agents: tuple[str, ...], items: Sequence[str]) ->
 
 def _wide(rows: Sequence[Row], texts: Sequence[str], unnamed: Sequence[str]) -> tuple[str, ...]:
     """Columns that are an agent each: of texts, and not the one column of reference answers beside them."""
-    sure = [name for name in texts if plain_name(name) in NAMES["text"]]
+    sure = {name for name in texts if plain_name(name) in NAMES["text"]}
     free = [name for name in (*texts, *unnamed) if name not in sure and not SUBJECTS & words_of(name)]
     those = [name for name in free if _letters(rows, name) > 0]
     if len(those) < 2:
         return tuple(texts) if len(texts) > 1 and not unnamed and len(sure) != 1 else ()
-    order = list(rows[0])
-    return tuple(sorted(those, key=lambda name: order.index(name) if name in order else len(order)))
+    order = {name: n for n, name in enumerate(rows[0])}
+    return tuple(sorted(those, key=lambda name: order.get(name, len(order))))
 
 
 def _letters(rows: Sequence[Row], column: str) -> float:

@@ -55,7 +55,8 @@ class ColumnPath:
 
     def one(self, row: Mapping[str, Json]) -> Json:
         """The value; None where the path, or one of several together, ends early."""
-        values = [inner(dict(row), *steps) for steps in (self.steps, *self.together)]
+        fields = row if isinstance(row, dict) else dict(row)  # without a copy per column
+        values = [inner(fields, *steps) for steps in (self.steps, *self.together)]
         return values[0] if len(values) == 1 else None if None in values else " / ".join(map(str, values))
 
     def each(self, row: Mapping[str, Json]) -> list[Json]:

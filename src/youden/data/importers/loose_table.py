@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -81,7 +82,7 @@ def separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, l
 def _separated(file: Path, separator: str, replaced: Replacements | None) -> Rows:
     records = separated(file, separator, text=read_text(file, replaced))
     _, header = next(records, ("", []))
-    if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
+    if twice := [name for name, n in Counter(header).items() if n > 1]:
         raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
     for place, record in records:
         if not record:

@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Any, Protocol
 
 from youden.data.importers.foreign_files import read_text, wrong
 from youden.data.importers.loose_table import separated
-from youden.errors import ImportFormatError
+from youden.errors import ImportFormatError, InputError
 from youden.nouns import Json
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
+from youden.unpacking import Unpacked
 
 
 class Say(Protocol):
@@ -34,6 +37,9 @@ _SEPARATORS = ",;\t|"
 _ENCODING = "cp1252"
 _MERGED = 0.3
 """The share of a column's cells that are empty below others from which on they are taken for one merged cell."""
+_MERGED_CELL = re.compile(rb'<(?:\w+:)?mergeCell\s[^<>]*?\bref="\$?([A-Z]+)\$?(\d+):\$?\1\$?(\d+)"')
+_CHUNK, _LONGEST_TAG = 1 << 20, 256
+"""Bytes that are searched at once, and the most that one of these tags takes."""
 
 
 def separated_rows(file: Path, say: Say, replaced: Replacements) -> Rows:
@@ -75,41 +81,87 @@ def _separator(text: str, usual: str) -> str:
 
 def excel_rows(file: Path, say: Say) -> Iterator[tuple[str, Rows]]:
     """(sheet, rows) of each sheet that has the header of the first one. Raises: ImportFormatError."""
+    first: list[str] | None = None
+    for title, records in _sheets(file):
+        if sum(sum(cell is not None for cell in record) > 1 for _, record in records) < 2:
+            continue
+        rows = _as_rows(records, file, say, ragged=True)
+        first = first or list(rows[0][1])
+        if list(rows[0][1]) == first:
+            yield title, rows
+        else:
+            say("sheets with other columns not read", repr(title))
+
+
+def _sheets(file: Path) -> Iterator[tuple[str, Records]]:
+    """Read the title and the rows of each sheet that are not blank, each up to its last cell, in one pass over the file.
+
+    Raises: ImportFormatError [import-format]; InputError [unpacked].
+    """
     import openpyxl
 
     try:
         check_regular(file)
-        book = openpyxl.load_workbook(file, data_only=True)
+        with zipfile.ZipFile(file) as archive:
+            Unpacked(file).add(sum(member.file_size for member in archive.infolist()))
+        book: Any = openpyxl.load_workbook(file, data_only=True, read_only=True)
+        try:
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # the file may claim any size
+                with book._archive.open(sheet._worksheet_path) as source:
+                    merged = _merged_cells(source)
+                yield (
+                    sheet.title,
+                    _records(sheet.iter_rows(values_only=True), merged, f"{file.name}, sheet {sheet.title}"),
+                )
+        finally:
+            book.close()
+    except InputError:
+        raise
     except Exception as error:  # whatever a damaged archive makes of it
         raise wrong(
             file, f"it is no .xlsx that can be opened ({error}). Save it again, or as CSV.", slug="import-format"
         ) from error
-    first: list[str] | None = None
-    for sheet in book.worksheets:
-        cells = {(cell.row, cell.column): cell.value for row in sheet.iter_rows() for cell in row}
-        for merged in sheet.merged_cells.ranges:
-            if merged.size["columns"] == 1:
-                top = cells.get((merged.min_row, merged.min_col))
-                cells |= {(row, merged.min_col): top for row in range(merged.min_row, merged.max_row + 1)}
-        records: Records = [
-            (
-                f"{file.name}, sheet {sheet.title}, line {row}",
-                [_cell(cells.get((row, at))) for at in _to(sheet.max_column)],
-            )
-            for row in _to(sheet.max_row)
-        ]
-        if sum(sum(cell is not None for cell in record) > 1 for _, record in records) < 2:
+
+
+def _merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
+    """Find the merged cells of a sheet's XML that are one column wide: (first row, column) to last row, all from 1."""
+    found: dict[tuple[int, int], int] = {}
+    before = b""
+    while chunk := source.read(_CHUNK):
+        for column, first, last in _MERGED_CELL.findall(before + chunk):
+            found[int(first), _column_number(column)] = int(last)
+        before = chunk[-_LONGEST_TAG:]
+    return found
+
+
+def _column_number(letters: bytes) -> int:
+    """Return the number of a column, from 1, by its letters."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - ord("A") + 1
+    return number
+
+
+def _records(rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], place: str) -> Records:
+    """Take the rows that are not blank; a cell that was merged has the value of the topmost one."""
+    columns = sorted({column for _, column in merged})
+    filling: dict[int, tuple[int, Json]] = {}
+    records: Records = []
+    for number, values in enumerate(rows, 1):
+        record = [_cell(value) for value in values]
+        if all(cell is None for cell in record):
             continue
-        rows = _as_rows(records, file, say)
-        first = first or list(rows[0][1])
-        if list(rows[0][1]) == first:
-            yield sheet.title, rows
-        else:
-            say("sheets with other columns not read", repr(sheet.title))
-
-
-def _to(n: int) -> range:
-    return range(1, n + 1)
+        for column in columns:
+            own = record[column - 1] if column <= len(record) else None
+            if (number, column) in merged:
+                filling[column] = merged[number, column], own
+            last, value = filling.get(column, (0, None))
+            if own is None and value is not None and number <= last:
+                record += [None] * (column - len(record))
+                record[column - 1] = value
+        records.append((f"{place}, line {number}", record))
+    return records
 
 
 def _cell(value: object) -> Json:
@@ -118,9 +170,14 @@ def _cell(value: object) -> Json:
     return str(value) if str(value).strip() else None
 
 
-def _as_rows(records: Records, file: Path, say: Say) -> Rows:
+def _as_rows(records: Records, file: Path, say: Say, *, ragged: bool = False) -> Rows:
     """Rows by column. The header is the first line with as many cells as a table needs; a line that is too short ends in empty
-    cells. Raises: ImportFormatError [import-empty], [import-csv]."""
+    cells. A column without a name and without a value is left out.
+
+    ragged: whether a line may be longer than the header, whose further columns have no names then.
+
+    Raises: ImportFormatError [import-empty], [import-csv].
+    """
     filled = [(place, record) for place, record in records if any(cell is not None for cell in record)]
     at = next((n for n, (_, record) in enumerate(filled) if sum(cell is not None for cell in record) > 1), None)
     if at is None or at + 1 == len(filled):
@@ -129,27 +186,35 @@ def _as_rows(records: Records, file: Path, say: Say) -> Rows:
         )
     if at:
         say(f"{counted(at, 'line')} above the header not read", filled[0][0])
-    header = _named(filled[at][1])
-    rows: Rows = []
-    for place, record in filled[at + 1 :]:
-        if any(cell is not None for cell in record[len(header) :]):
+    header, body = filled[at][1], filled[at + 1 :]
+    used = {column for column, cell in enumerate(header) if cell is not None}
+    for place, record in body:
+        if not ragged and any(cell is not None for cell in record[len(header) :]):
             raise wrong(
                 place,
                 f"it has {len(record)} fields, the header {len(header)}. Put texts with separators in double quotes.",
                 slug="import-csv",
             )
-        padded = [*record, *[None] * len(header)]
-        rows.append((place, dict(zip(header, padded, strict=False))))
+        used.update(column for column, cell in enumerate(record) if cell is not None)
+    named = [(column, header[column] if column < len(header) else None) for column in sorted(used)]
+    columns = dict(zip(_named(named), sorted(used), strict=True))
+    empty = dict.fromkeys(columns)
+    rows: Rows = []
+    for place, record in body:
+        cells = {name: record[column] for name, column in columns.items() if column < len(record)}
+        rows.append((place, empty | cells))
     return rows
 
 
-def _named(header: Sequence[Json]) -> list[str]:
-    """Every column has a name, and each another."""
-    names: list[str] = []
-    for at, cell in enumerate(header, 1):
-        name = f"column {at}" if cell is None else " ".join(str(cell).split())
-        names.append(name if name not in names else f"{name} ({at})")
-    return names
+def _named(header: Iterable[tuple[int, Json]]) -> list[str]:
+    """Name each column, given its number from 0 and the cell of the header, unlike all others."""
+    names: dict[str, None] = {}
+    for column, cell in header:
+        name = f"column {column + 1}" if cell is None else " ".join(str(cell).split())
+        while name in names:
+            name = f"{name} ({column + 1})"
+        names[name] = None
+    return list(names)
 
 
 def fill_down(rows: Rows, column: str, say: Say) -> None:
