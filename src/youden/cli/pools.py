@@ -275,6 +275,9 @@ def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str]
     help="tables, eee, hf, hf-space, schema, or a package's own.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that are there. Folders are never replaced.")
+@click.option(
+    "--raw-cells", is_flag=True, help="In CSV, do not put an apostrophe before texts that a spreadsheet would run."
+)
 @click.option("--organization", metavar="NAME", help="Who made this run, for eee, which asks.")
 @click.option(
     "--push", "repo", metavar="OWNER/NAME", help="Also put it on the Hugging Face Hub (hf, hf-space), privately."
@@ -287,6 +290,7 @@ def export_command(
     out: Path,
     name: str,
     overwrite: bool,
+    raw_cells: bool,
     organization: str | None,
     repo: str | None,
     public: bool,
@@ -298,7 +302,8 @@ def export_command(
 
     tables: a file, by its ending .csv, .jsonl, .parquet or .duckdb. A pool becomes one tidy table (agent, item, text, prompt,
     group), which `youden run` reads again as .csv or .parquet. A run becomes its tables ranking, items and trials: in a .duckdb
-    together, else in a file each.
+    together, else in a file each. In CSV, texts that a spreadsheet would run as formulas begin with an apostrophe, and the column
+    guarded says which; youden removes it when it reads the table.
 
     The others write a new folder. eee: a run in the schema of Every Eval Ever, a file for each agent. hf: a pool or a run as a
     dataset of the Hugging Face Hub, with a card. hf-space: a run's report as a static Space. schema: the JSON Schema of each of
@@ -317,7 +322,7 @@ def export_command(
         check_push(name)
     folder = RunFolder(source)
     read = folder if folder.has("pool.json") else read_pool(source)
-    written = exporter(read, out, terms=Terms(overwrite, organization))
+    written = exporter(read, out, terms=Terms(overwrite, organization, raw_cells))
     address = None if repo is None else push(out, repo, name, public=public)
     for line in written.notes:
         show.note(line)

@@ -25,13 +25,13 @@ from youden.nouns import Pool
 from youden.nouns.pool import Objects, Positions
 from youden.practice.quality import LabelledAnswers, quality_of_run
 from youden.streams import stream
+from youden.text.spreadsheet_cells import guard
 
 LabelsFor = Literal["best", "all"]
 _WHY: dict[LabelsFor, str] = {
     "best": "each label went to the agent of which knowing more promises most for the one named best, all in one order of items",
     "all": "each label went to the agent whose quality it makes surest, each agent in its own order of items",
 }
-_RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "|", "%")
 _FIRST_NAME, _NAMES = 1000, 9000
 
 
@@ -141,11 +141,5 @@ def _write_table(out: Path, texts: _Texts, chosen: Sequence[_Chosen], *, rng: np
 
 
 def plain(text: str) -> str:
-    """Text that no spreadsheet runs: what would be a formula there begins with an apostrophe.
-
-    >>> plain("=1+1"), plain(" @a"), plain("a=b")
-    ("'=1+1", "' @a", 'a=b')
-    """
-    text = text.replace("\x00", "")
-    acts = text.lstrip().startswith(_RUN_BY_SPREADSHEETS) or text.startswith(("\t", "\r", "\n"))
-    return f"'{text}" if acts else text
+    """Return a text that no spreadsheet runs as a formula, without the NULs that none can hold."""
+    return guard(text.replace("\x00", ""))

@@ -29,11 +29,13 @@ class Exported:
 class Terms:
     """overwrite: whether files that are there are replaced; a folder never is.
 
-    organization: who made the run, in formats that ask.
+    organization: who made the run, in formats that ask. raw_cells: whether texts in CSV files that a spreadsheet would run as
+    formulas are left as they are.
     """
 
     overwrite: bool = False
     organization: str | None = None
+    raw_cells: bool = False
 
 
 @contextmanager

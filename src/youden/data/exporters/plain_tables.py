@@ -20,6 +20,7 @@ from youden.data.pools.pool_reader import responses_of
 from youden.data.schemas import ENDING, build_schemas
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Pool
+from youden.text.spreadsheet_cells import GUARDED, guard, is_number, is_run_by_spreadsheets
 
 ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
 
@@ -28,7 +29,9 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Ex
     """A pool as one tidy table, which `youden run` reads again as .csv or .parquet; a run as ranking, items and trials."""
     tables = {"responses": pool_table(source)} if isinstance(source, Pool) else run_tables(source)
     check_files(files_of(out, tables), terms)
-    return Exported(write_tables(out, tables), {name: len(table) for name, table in tables.items()})
+    return Exported(
+        write_tables(out, tables, raw_cells=terms.raw_cells), {name: len(table) for name, table in tables.items()}
+    )
 
 
 def pool_table(pool: Pool) -> pa.Table:
@@ -78,8 +81,10 @@ def files_of(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
     return tuple(path.with_stem(f"{path.stem}-{name}") for name in tables)
 
 
-def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
+def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
     """Write tables as `files_of` places them; returns the files.
+
+    raw_cells: whether texts that begin as formulas do are left as they are in CSV files.
 
     Raises: ConfigError [export-format]; [duckdb-missing] where `duckdb` is not installed.
     """
@@ -87,10 +92,28 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]
     if path.suffix == ".duckdb":
         _write_duckdb(path, tables)
         return files
+    if path.suffix == ".csv" and not raw_cells:
+        tables = {name: _guarded(table) for name, table in tables.items()}
     for file, table in zip(files, tables.values(), strict=True):
         with replacing(file) as fresh:
             _WRITERS[path.suffix](table, fresh)
     return files
+
+
+def _guarded(table: pa.Table) -> pa.Table:
+    """Guard the texts that a spreadsheet would run; the column `guarded` tells which, if there are any."""
+    guarded = [""] * len(table)
+    for name in table.column_names:
+        if not pa.types.is_string(table.schema.field(name).type):
+            continue
+        texts = table.column(name).to_pylist()
+        runs = [row for row, text in enumerate(texts) if text and is_run_by_spreadsheets(text) and not is_number(text)]
+        for row in runs:
+            texts[row] = guard(texts[row])
+            guarded[row] += f" {name}" if guarded[row] else name
+        if runs:
+            table = table.set_column(table.column_names.index(name), name, pa.array(texts, pa.string()))
+    return table.append_column(GUARDED, pa.array(guarded)) if any(guarded) else table
 
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}

@@ -36,6 +36,7 @@ from youden.errors import ConfigError, ImportFormatError
 from youden.nouns import Agent, Json
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
+from youden.text.spreadsheet_cells import GUARDED, without_guards
 from youden.unpacking import open_parquet, unpacked
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -86,7 +87,7 @@ def _separated(file: Path, separator: str, replaced: Replacements | None) -> Row
         raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
     for place, record in records:
         if not record:
-            yield place, dict.fromkeys(header)
+            yield place, dict.fromkeys(name for name in header if name != GUARDED)
             continue
         if len(record) != len(header):
             raise wrong(
@@ -94,7 +95,8 @@ def _separated(file: Path, separator: str, replaced: Replacements | None) -> Row
                 f"it has {len(record)} fields, the header {len(header)}. Put texts with separators in double quotes.",
                 slug="import-csv",
             )
-        yield place, dict(zip(header, record, strict=True))
+        row = dict(zip(header, record, strict=True))
+        yield place, without_guards(row) if GUARDED in row else row
 
 
 def _parquet(file: Path) -> Rows:

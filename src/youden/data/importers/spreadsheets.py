@@ -20,6 +20,7 @@ from youden.nouns import Json
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
+from youden.text.spreadsheet_cells import GUARDED, without_guards
 from youden.unpacking import Unpacked
 
 
@@ -203,7 +204,7 @@ def _as_rows(records: Records, file: Path, say: Say, *, ragged: bool = False) ->
     for place, record in body:
         cells = {name: record[column] for name, column in columns.items() if column < len(record)}
         rows.append((place, empty | cells))
-    return rows
+    return [(place, without_guards(row)) for place, row in rows] if GUARDED in columns else rows
 
 
 def _named(header: Iterable[tuple[int, Json]]) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
@@ -21,6 +22,7 @@ from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import SEPARATOR, Positions
 from youden.text.printable import acts
+from youden.text.spreadsheet_cells import GUARDED, without_guards
 from youden.unpacking import open_parquet, unpacked
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ def read_csv(path: Path) -> Pool:
     with source.open() as file, long_fields():
         records = _csv_records(source, file)
         number, header = next(records, (1, []))
-        _check_columns(source, header, number=number)
+        _check_columns(source, [name for name in header if name != GUARDED], number=number)
+        guards = header.index(GUARDED) if GUARDED in header else None
         place = [header.index(name) if name in header else None for name in (*REQUIRED, *OPTIONAL)]
         for number, record in records:
             if len(record) != len(header):
@@ -55,7 +58,11 @@ def read_csv(path: Path) -> Pool:
                     "Put texts with commas, quotes or line breaks in double quotes.",
                     slug="pool-csv",
                 )
-            rows.add([None if at is None else record[at] for at in place], number=number)
+            fields = [None if at is None else record[at] for at in place]
+            if guards is not None:
+                row = dict(zip((*REQUIRED, *OPTIONAL), fields, strict=True)) | {GUARDED: record[guards]}
+                fields = [*without_guards(row).values()]
+            rows.add(fields, number=number)
     return rows.pool()
 
 
@@ -115,6 +122,10 @@ def read_frame(frame: pd.DataFrame) -> Pool:
             f"a pool is read from a path or a pandas DataFrame, and {type(frame).__name__} arrived. Of arrays one is made by "
             "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})`, a row a response.",
             slug="pool-columns",
+        )
+    if GUARDED in frame:  # read from a CSV file that `youden export` wrote
+        frame = type(frame)(
+            [without_guards({str(name): cell for name, cell in row.items()}) for row in frame.to_dict("records")]
         )
     rows = _TidyRows(source)
     _check_columns(source, [str(name) for name in frame.columns], number=None)
@@ -308,7 +319,7 @@ def _csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str
 def _check_columns(source: Source, names: list[str], *, number: int | None) -> None:
     known = (*REQUIRED, *OPTIONAL)
     missing = [name for name in REQUIRED if name not in names]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(names).items() if n > 1)
     unknown = [name for name in names if name not in known]
     advice = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
     if source.path == _FRAME:

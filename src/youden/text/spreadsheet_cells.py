@@ -1,0 +1,64 @@
+"""Texts in cells that no spreadsheet runs as a formula, and the way back to the text.
+
+A spreadsheet that opens a CSV file runs a field that begins as a formula does. A guarded field begins with an apostrophe. Some
+texts have an apostrophe there themselves, so a column `guarded` names the columns of each row whose apostrophe is a guard;
+without that column no apostrophe is taken for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+V = TypeVar("V")
+
+GUARDED = "guarded"
+"""The column that names, separated by spaces, the guarded columns of each row."""
+
+_GUARD = "'"
+_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "|", "%")
+_CONTROLS = ("\t", "\r", "\n")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def is_run_by_spreadsheets(text: str) -> bool:
+    """Whether a spreadsheet may run a field with this text.
+
+    >>> [is_run_by_spreadsheets(text) for text in ("=1+1", " ＠a", "\\tx", "a=b", "")]
+    [True, True, True, False, False]
+    """
+    return text.lstrip().startswith(_STARTS) or text.startswith(_CONTROLS)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a plain number, which a spreadsheet shows as it is.
+
+    >>> [is_number(text) for text in ("-0.5", "+1e-3", "-1+2", "-")]
+    [True, True, False, False]
+    """
+    return _NUMBER.fullmatch(text) is not None
+
+
+def guard(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet may run.
+
+    >>> guard("=1+1"), guard(" @a"), guard("a=b")
+    ("'=1+1", "' @a", 'a=b')
+    """
+    return f"{_GUARD}{text}" if is_run_by_spreadsheets(text) else text
+
+
+def without_guards(row: Mapping[str, V]) -> dict[str, V]:
+    """Take the column `guarded` out of a row, and the apostrophes out of the columns that it names.
+
+    >>> without_guards({"text": "'=1+1", "prompt": "'a", "guarded": "text"})
+    {'text': '=1+1', 'prompt': "'a"}
+    """
+    fields = dict(row)
+    names = fields.pop(GUARDED, None)
+    for name in names.split() if isinstance(names, str) else ():
+        field = fields.get(name)
+        if isinstance(field, str) and field.startswith(_GUARD):
+            fields[name] = field[1:]  # type: ignore[assignment]
+    return fields
