@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from attacks import SHIPPED, UNSEEN, planted
 from commands import Youden, write_config
@@ -18,6 +20,7 @@ from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
 from youden.nouns import Agent, Finding, Item, Pool
+from youden.pools.look import check, items_alike
 from youden.pools.look.check import agent_findings, check_pool
 from youden.pools.look.checked import Checked, SampledTexts
 from youden.pools.look.copied import addresses_a_judge
@@ -86,6 +89,46 @@ def test_items_alike_are_found_by_their_responses_where_there_are_no_prompts(hon
     assert {finding.slug for finding in checked.findings} == {"items-alike"}
     assert found(checked, "items-alike") == {honest.items[0].id, "again"}
     assert any("no prompt" in note for note in checked.notes)
+
+
+@pytest.mark.parametrize("least", [0.9, 0.5, 0.2])
+def test_items_alike_are_the_same_as_by_comparing_each_with_each(least: float) -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.3, (80, 30)) + (np.arange(30) == 0)
+    counts[:10] = counts[10:20] + (rng.random((10, 30)) < 0.05)
+    profiles = items_alike._normed(csr_array(counts.astype(np.float64)))
+    asked = np.maximum(least, rng.uniform(0, 1, 80)) if least < 0.5 else np.full(80, least)
+    cosines = (profiles @ profiles.T).toarray()
+    expected = (cosines >= np.maximum(asked[:, None], asked)) & ~np.eye(80, dtype=bool)
+    assert expected.any()
+    assert np.array_equal(items_alike._pairs(profiles, profiles, asked).toarray() != 0, expected)
+
+
+def test_prompts_that_share_only_common_words_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    prefixes = items_alike._prefixes
+
+    def counted(*args: Any) -> Any:
+        kept = prefixes(*args)
+        held.append(int((np.diff(kept.tocsc().indptr) ** 2).sum()))
+        return kept
+
+    monkeypatch.setattr(items_alike, "_prefixes", counted)
+    items = tuple(Item(f"i{n}", f"What is the capital of country number w{n}?") for n in range(500))
+    items_alike._prompts_alike(Pool((Agent("a"),), items, np.full((1, 500), "x", dtype=object), "capitals"))
+    assert max(held) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
+
+
+def test_responses_of_a_large_pool_are_compared_on_random_items_and_a_note_says_so(
+    honest: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items_alike, "MOST_ITEMS", len(honest.items))
+    monkeypatch.setattr(check, "MOST_ITEMS", len(honest.items))
+    n_copies = 3
+    items = tuple(Item(f"{copy} {item.id}") for copy in range(n_copies) for item in honest.items)
+    checked = check_pool(Pool(honest.agents, items, np.hstack([honest.texts] * n_copies), "copies"))
+    assert found(checked, "items-alike")
+    assert any(f"among {len(honest.items)} random items" in note for note in checked.notes)
 
 
 @pytest.mark.slow

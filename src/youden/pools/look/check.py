@@ -21,7 +21,7 @@ from youden.nouns import Finding, Pool
 from youden.nouns.pool import Positions, or_none
 from youden.pools.look.checked import Checked, Counts, DesignCost, SampledTexts
 from youden.pools.look.copied import find_addressing, find_borrowing, find_copies
-from youden.pools.look.items_alike import find_items_alike
+from youden.pools.look.items_alike import MOST_ITEMS, find_items_alike
 from youden.pools.look.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
 from youden.pools.look.plain_facts import Languages, find_languages, find_word_lists, lengths, plain_findings
 from youden.protocol.designs import DESIGNS
@@ -143,6 +143,8 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
             "Clones, copies, templates, word lists, rings, families and languages were looked for on "
             f"{len(looked.items):,} random items of {pool.n_items:,}."
         )
+    if pool.n_items > MOST_ITEMS:
+        notes.append(f"Items with similar responses were searched for among {MOST_ITEMS:,} random items.")
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     if n_bare := pool.n_items - n_prompts:
         have = "has" if n_bare == 1 else "have"

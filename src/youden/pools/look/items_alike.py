@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from youden.nouns import Finding, Pool
-from youden.nouns.pool import Floats
+from youden.nouns.pool import Floats, Positions
 from youden.pools.look.checked import listed
 from youden.streams import own_stream
 from youden.text.similarity import groups_holding, idf, word_matrix
@@ -20,7 +20,11 @@ from youden.text.words import segment
 
 MOST_AGENTS = 30
 MOST_TEXTS = 200_000
+MOST_ITEMS = 10_000
+"""Random items whose responses are compared; the prompts of all items are."""
 BLOCK = 512
+_PAIRS_AT_ONCE = 1_000_000
+_ROUNDING = 1e-9
 
 ALIKE = 0.7
 """Likeness of two items' responses, as a share of the likeness within the items, from which they count as too alike."""
@@ -59,25 +63,30 @@ def _prompts_alike(pool: Pool) -> csr_array[np.float64]:
 
 
 def _responses_alike(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
-    n = int(np.clip(MOST_TEXTS // pool.n_items, 2, MOST_AGENTS))
+    items = np.arange(pool.n_items)
+    if pool.n_items > MOST_ITEMS:
+        items = np.sort(rng.choice(pool.n_items, MOST_ITEMS, replace=False))
+    J = len(items)
+    n = int(np.clip(MOST_TEXTS // J, 2, MOST_AGENTS))
     agents = rng.permutation(pool.n_agents)[:n]
-    holds = word_matrix(segment(text or "" for k in agents for text in pool.texts[k]))
-    item_of = np.tile(np.arange(pool.n_items), len(agents))
-    half_of = np.repeat(np.arange(len(agents)) % 2, pool.n_items)
+    holds = word_matrix(segment(text or "" for k in agents for text in pool.texts[k, items]))
+    item_of = np.tile(np.arange(J), len(agents))
+    half_of = np.repeat(np.arange(len(agents)) % 2, J)
     both = _normed(
         csr_array(
             csr_array(
-                (np.ones(len(item_of)), (item_of + half_of * pool.n_items, np.arange(len(item_of)))),
-                shape=(2 * pool.n_items, len(item_of)),
+                (np.ones(len(item_of)), (item_of + half_of * J, np.arange(len(item_of)))),
+                shape=(2 * J, len(item_of)),
             )
             @ holds
         ),
         n_groups=2,
     )
-    one, two = both[: pool.n_items], both[pool.n_items :]
+    one, two = both[:J], both[J:]
     within = np.asarray(one.multiply(two).sum(axis=1), dtype=np.float64)
     usual = float(np.median(within[within > 0])) if (within > 0).any() else np.inf
-    return _pairs(one, two, ALIKE * np.maximum(within, usual))
+    linked = _pairs(one, two, ALIKE * np.maximum(within, usual)).tocoo()
+    return csr_array((linked.data, (items[linked.row], items[linked.col])), shape=(pool.n_items, pool.n_items))
 
 
 def _normed(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
@@ -91,15 +100,40 @@ def _normed(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np
 
 
 def _pairs(one: csr_array[np.float64], two: csr_array[np.float64], least: Floats) -> csr_array[np.float64]:
-    """[J, J]: 1 where items j and k are at least as alike as both ask, 0 elsewhere and on the diagonal."""
+    """[J, J]: 1 where items j and k are at least as alike as both ask, 0 elsewhere and on the diagonal.
+
+    Only pairs that share a word of both prefixes (see `_prefixes`) are compared.
+    """
     J = one.shape[0]
+    order = np.argsort(np.bincount(np.concatenate([one.indices, two.indices]), minlength=one.shape[1]), kind="stable")
+    rarity = np.empty_like(order)
+    rarity[order] = np.arange(len(order))
+    rare, rare_columns = _prefixes(one, least, rarity), csr_array(_prefixes(two, least, rarity).T)
     rows, columns = [], []
     for low in range(0, J, BLOCK):
-        alike = (one[low : low + BLOCK] @ two.T).toarray()
-        enough = alike >= np.maximum(least[low : low + BLOCK, None], least[None, :])
-        j, k = np.nonzero(enough)
-        rows.append(j + low)
-        columns.append(k)
-    j, k = np.concatenate(rows), np.concatenate(columns)
-    apart = j != k
-    return csr_array((np.ones(int(apart.sum())), (j[apart], k[apart])), shape=(J, J))
+        candidates = (rare[low : low + BLOCK] @ rare_columns).tocoo()
+        for start in range(0, candidates.nnz, _PAIRS_AT_ONCE):
+            j = candidates.row[start : start + _PAIRS_AT_ONCE] + low
+            k = candidates.col[start : start + _PAIRS_AT_ONCE]
+            alike = np.asarray(one[j].multiply(two[k]).sum(axis=1), dtype=np.float64)
+            enough = (alike >= np.maximum(least[j], least[k])) & (j != k)
+            rows.append(j[enough])
+            columns.append(k[enough])
+    j, k = (np.concatenate([np.empty(0, dtype=np.int64), *each]) for each in (rows, columns))
+    return csr_array((np.ones(len(j)), (j, k)), shape=(J, J))
+
+
+def _prefixes(profiles: csr_array[np.float64], least: Floats, rarity: Positions) -> csr_array[np.float64]:
+    """Keep the rarest words of each row, as many as leave a rest that is shorter than the row's `least`.
+
+    Two rows of length 1 whose product is at least both of their `least` share one of the words that both keep: of two rests, one
+    holds all words that they share, and no product with a rest reaches `least`.
+
+    References: Bayardo, Ma & Srikant 2007, Scaling up all pairs similarity search.
+    """
+    row = np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr))
+    commonest_first = np.lexsort((-rarity[profiles.indices], row))
+    squares = np.cumsum(profiles.data[commonest_first] ** 2)
+    before = np.concatenate([[0.0], squares])[profiles.indptr[:-1]]
+    kept = commonest_first[squares - before[row] >= least[row] ** 2 - _ROUNDING]
+    return csr_array((profiles.data[kept], (row[kept], profiles.indices[kept])), shape=profiles.shape)
