@@ -264,7 +264,7 @@ def test_a_million_empty_rows_are_counted(tmp_path: Path) -> None:
         ("x.csv", b"agent,item,text\na,i,\xff\xfe\n", "import-encoding", "line 2"),
         ("x.csv", b'agent,item,text\na,i,"open\n', "import-csv", "line 2"),
         ("x.csv", b"agent,item,text\na,i\n", "import-csv", "line 2"),
-        ("x.csv", b"who,what\n1,2\n", "import-columns", "no column could be the response"),
+        ("x.csv", b"who,what\n1,2\n", "import-columns", "no column holds responses"),
         ("x.csv", b"agent,item,text\n,,\n", "import-empty", "an empty row"),
         ("x.jsonl", b'{"agent": "a"\n', "import-json", "line 1"),
         ("x.jsonl", b"[1]\n", "import-format", "line 1"),

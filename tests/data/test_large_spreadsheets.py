@@ -132,7 +132,7 @@ def test_guessing_columns_looks_into_a_row_as_often_as_there_are_columns(grown: 
         extra = {f"extra {i}": "a b"[: i % 3] for i in range(n_columns)}
         rows = [CountedRow({"is": f"m{j % 4}", "of": f"q{j // 4}"} | blank | extra) for j in range(n_rows)]
         CountedRow.n = 0
-        guess(rows, alone=True)  # type: ignore[arg-type]
+        guess(rows)  # type: ignore[arg-type]
         return CountedRow.n
 
     assert n_looks(1600) <= 2.5 * n_looks(800)

@@ -256,10 +256,11 @@ def _installed(*, as_json: bool) -> None:
 def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json: bool) -> None:
     """Write a first config for POOL, and say what comes next.
 
-    POOL is what you have: CSV, TSV, Excel, JSON or Parquet with a row a response or a column an agent, a folder of them, a
-    folder of texts for each agent, or a pool; without it the one in this folder is taken. Three lines say what was taken for
-    what, and a table becomes a pool in pools/. The config says in comments what was found, what the run costs, and what else it
-    may say. The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked.
+    POOL is what you have: CSV, TSV, Excel, JSON or Parquet with a row a response or a column an agent, a folder of them, files
+    that an evaluation tool or a provider's batch wrote, a folder of texts for each agent, or a pool; without it the one in this
+    folder is taken. Three lines say what was taken for what, and a table becomes a pool in pools/. The config says in comments
+    what was found, what the run costs, and what else it may say. The judge is gpt-4o-mini where its key is set, else lexical.
+    Nothing is asked.
 
     A config that exists stays as it is, and the pool takes in what POOL has gained since: new agents, items and responses.
     Nothing is removed, and answers that changed are named. A judged run keeps its pool: the larger one gets a folder of its

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.importers.any_table import EXCEL
 from youden.data.importers.foreign_files import wrong
 from youden.data.importers.loose_table import table_rows
-from youden.data.importers.spreadsheets import excel_rows
+from youden.data.importers.spreadsheets import EXCEL, excel_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns.pool import Floats, ReadOnly

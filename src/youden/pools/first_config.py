@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +21,10 @@ from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
 from youden.data.importers.any_table import ENDINGS, read_any
+from youden.data.importers.foreign_tables import unknown_layout
 from youden.data.importers.loose_table import table_rows
-from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, write_imported
+from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, refuse_other, write_imported
+from youden.data.importers.recognised_files import recognised_format
 from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, write_pool
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
@@ -34,6 +37,9 @@ from youden.text.sentences import counted
 
 TABLES = frozenset({"table", "hf-dataset"})
 TRACES = frozenset({"inspect", "opentelemetry"})
+_AS_FORMAT = "files in the format `{}`"
+MOST_TAKEN = 200
+"""Most characters of what was taken for what that an error repeats."""
 MAX_DROPPED = 0.01
 """The share of responses that an import may lose without being told that it may."""
 
@@ -57,6 +63,8 @@ def bring(
     Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
     [import-dropped] where more than 1 % of the responses cannot be used, [import-other] where `out` holds a run or another pool.
     """
+    recognised = recognised_format(paths) if format_ == "table" and not columns else None
+    format_ = recognised or format_
     read = IMPORTERS.load(format_)
     if columns and format_ not in TABLES:
         raise ConfigError(
@@ -78,10 +86,27 @@ def bring(
     imported = read(
         paths, columns=columns or {}, **({"hub": hub} if hub else {}), **({"text": text} if format_ in TRACES else {})
     )
+    if recognised is not None:
+        imported = replace(imported, taken=_AS_FORMAT.format(recognised))
     if not allow_dropped:
         _refuse_losses(imported)
+    _refuse_unshared(imported, paths[0], format_)
     write_imported(imported.pool, out)
     return imported
+
+
+def _refuse_unshared(imported: ImportedPool, path: Path, format_: str) -> None:
+    """Raises: ImportFormatError [import-columns], [import-unshared] if there are several agents, and no item is shared by two."""
+    is_told = format_ in TABLES and not imported.taken  # every column is named, so that none is guessed wrongly
+    if is_told or imported.pool.n_agents < 2 or (imported.pool.present.sum(axis=0) > 1).any():
+        return
+    if format_ in TABLES:
+        raise unknown_layout(path, f"no item has responses of two agents ({imported.taken[:MOST_TAKEN]})", ())
+    raise ImportFormatError(
+        f"{path}: no item has responses of two agents: got {counted(imported.pool.n_agents, 'agent')} and "
+        f"{counted(imported.pool.n_items, 'item')}. Name files in which the agents answer the same items.",
+        slug="import-unshared",
+    )
 
 
 def _refuse_losses(imported: ImportedPool) -> None:
@@ -173,6 +198,9 @@ def find_pool(start: Path) -> Path:
 def _bring_any(path: Path, place: Path, *, known: Pool | None = None) -> ImportedPool | None:
     """The pool that has to be made of whatever table or texts `path` holds; None where it is one. place: where it will be.
     known: what was made of it before."""
+    if (format_ := recognised_format([path])) is not None and not (path / RESPONSES).is_file():
+        imported = IMPORTERS.load(format_)([path], columns={})
+        return _checked(replace(imported, taken=_AS_FORMAT.format(format_)), path, place, format_)
     bare = path.is_dir() and not (path / RESPONSES).is_file() and not (path / TO_GENERATE).is_file()
     if not bare and not (path.is_file() and path.suffix.lower() in ENDINGS):
         return None
@@ -180,13 +208,25 @@ def _bring_any(path: Path, place: Path, *, known: Pool | None = None) -> Importe
         with suppress(PoolError):
             if all(text is None or text.strip() for row in read_pool(path).texts for text in row):
                 return None
-    imported = read_any(path, known=known)
+    return _checked(read_any(path, known=known), path, place, "table")
+
+
+def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> ImportedPool:
+    """The pool, if it can be ranked. Raises: ImportFormatError; PoolError [init-columns]."""
     _refuse_losses(imported)
+    _refuse_unshared(imported, path, format_)
     if imported.pool.n_agents < LEAST_AGENTS:
+        agents = f"That makes {counted(imported.pool.n_agents, 'agent')}, and a ranking needs {LEAST_AGENTS}."
+        command = (
+            f"youden import table {typed([str(path)])} --column agent=NAME --column text=NAME --out {place.as_posix()}"
+        )
         raise PoolError(
-            f"{path}, {imported.taken}. That makes {counted(imported.pool.n_agents, 'agent')}, and a ranking needs "
-            f"{LEAST_AGENTS}. Call the column that says whose a response is `model`, or say which it is: youden import table "
-            f"{typed([str(path)])} --column agent=NAME --out {place.as_posix()}",
+            f"{path}, {imported.taken[:MOST_TAKEN]}. {agents} "
+            + (
+                f"Call the column that says whose a response is `model`, or say which it is: {command}"
+                if format_ == "table"
+                else "Name a folder with the files of all agents."
+            ),
             slug="init-columns",
         )
     return imported
@@ -245,16 +285,18 @@ def write_first_config(
             )
         return _take_more(pool, file, place)
     if (imported := _bring_any(pool, place)) is not None:
-        write_imported(imported.pool, place)
+        refuse_other(place)
         pool = place
-    read = read_pool(pool)
+    read = read_pool(pool) if imported is None else imported.pool
     reads = load_judge_config(READS)
     chosen = load_judge_config(judge or (READS if reads.key_found(environment)[0] else OFFLINE))
     other = reads if chosen.name != READS else load_judge_config(OFFLINE)
     asked = judge or chosen.name
     config = RunConfig.model_validate({"name": name, "pool": str(pool), "judge": asked})
-    cost = cost_of_run(config)
-    paid = cost if chosen.makes_calls else cost_of_run(config.model_copy(update={"judge": READS}))
+    cost = cost_of_run(config, read)
+    paid = cost if chosen.makes_calls else cost_of_run(config.model_copy(update={"judge": READS}), read)
+    if imported is not None:
+        write_imported(read, place)
     shipped = pool.parts[:1] == ("datasets",) and not pool.exists()
     where = str(pool) if shipped else Path(os.path.relpath(pool, file.parent)).as_posix()
     cap = f"max_cost: {_cap(paid.usd):.2f}"

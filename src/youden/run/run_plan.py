@@ -36,12 +36,14 @@ class RunPlan(NamedTuple):
     kept: Plan | None
 
 
-def draw_run_plan(config: RunConfig) -> Plan:
+def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
     """The run's plan, with everything that joined, or a part of another run's trials; drawn, whatever its folder holds.
+
+    unwritten: the pool that the config names, if it is not on disk yet.
 
     Raises: PoolError, PlanError, ConfigError [run-config], [focus]; RunFolderError where another run's plan is not there.
     """
-    return _drawn(config, run_pools(config))
+    return _drawn(config, run_pools(config) if unwritten is None else (unwritten,))
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:

@@ -11,36 +11,33 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from youden.data.importers.foreign_files import (
-    files_of,
-    parse_json,
-    parse_lines,
-    read_text,
-    suffixes,
-    wrong,
+from youden.data.importers.foreign_files import files_of, parse_json, parse_lines, read_text, suffixes, wrong
+from youden.data.importers.foreign_tables import (
+    ForeignTable,
+    add_places,
+    check_columns,
+    foreign_table,
+    refuse_lone_files,
+    split_by_responses,
+    unknown_layout,
+    with_prompts,
 )
-from youden.data.importers.guessed_columns import NAMES, Guess, guess, joined, noun_of, plain_name, value
+from youden.data.importers.guessed_columns import FILE, FOLDER, Guess, guess, noun_of, value
 from youden.data.importers.loose_columns import NOUNS, ROWS, ColumnPath, Columns, known_columns
 from youden.data.importers.loose_table import table_rows
+from youden.data.importers.nested_rows import flatten, rows_of_json
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, ItemsByPrompt, Joiner
 from youden.data.importers.restarting_ids import composite_columns, with_unique_items
-from youden.data.importers.spreadsheets import Rows, Say, excel_rows, fill_down, separated_rows
-from youden.data.importers.tool_exports import table_of_columns
-from youden.data.pools.spool import shown
+from youden.data.importers.spreadsheets import EXCEL, SEPARATED, SPREADSHEETS, Rows, excel_rows, separated_rows
 from youden.errors import ImportFormatError
 from youden.nouns import Json, Pool
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 
 PLAIN = (".csv", ".tsv", ".jsonl", ".parquet")
-SEPARATED = (".csv", ".tsv", ".tab")
-EXCEL = (".xlsx", ".xlsm")
-ENDINGS = (*SEPARATED, *EXCEL, ".json", ".jsonl", ".ndjson", ".parquet")
+ENDINGS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXTS = (".txt", ".md")
-_DEEP = 3
 _HEAD = 10_000
-_FILE = "\0file"
-"""Key of a row for the file it is from."""
 
 
 def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
@@ -71,11 +68,11 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
 
 def _with_unique_items(files: Sequence[Path], said: Mapping[str, str]) -> Guess | None:
     """Columns of tables that are read word for word, if item ids restart; else None. Raises: ImportFormatError [import-ids]."""
-    rows = [{**_flat(row), _FILE: str(file)} for file in files for _, row in table_rows(file)]
+    rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in table_rows(file)]
     named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(said)
     places = {noun: column for noun, column in named.items() if noun in ("item", "text", "prompt", "repeat")}
-    unused = tuple(name for name in rows[0] if name not in (*named.values(), _FILE))
-    found = Guess(places, (named.get("agent", _FILE),), wide=(), made=False, unused=unused)
+    unused = tuple(name for name in rows[0] if name not in (*named.values(), FILE))
+    found = Guess(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
     unique = with_unique_items(found, rows, place=str(files[0]))
     return None if unique is found else unique
 
@@ -94,15 +91,15 @@ def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
     ):  # what is wrong with a file whose header is right is said better by who reads it word for word
         with files[0].open("rb") as file:
             named = set(re.findall(r"\w+", file.readline(_HEAD).decode("ascii", "ignore")))
-    if any(composite_columns(column, _flat(row)) for column in said.values()):
+    if any(composite_columns(column, flatten(row)) for column in said.values()):
         return False
     named |= (row.keys() | said.keys()) & set(NOUNS)
     if "text" not in named or not named & {"item", "prompt"}:
         return any("[]" in path for path in said.values())
     if "agent" not in named and len(files) == 1 and row.keys() - set(NOUNS) and "," not in said.get("text", ""):
         own = {noun: noun for noun in NOUNS if noun in row} | said
-        found = guess([_flat(row), *(_flat(one) for _, one in rows)], alone=True, told=own)
-        if found is not None and len(found.agents) == 1:
+        found = guess([flatten(row), *(flatten(one) for _, one in rows)], told=own)
+        if isinstance(found, Guess) and len(found.agents) == 1:
             said["agent"] = found.agents[0]
     return True
 
@@ -121,28 +118,95 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
     told: noun → column, where it is known. known: what the same place held before, whose prompts keep the ids that were made for
     them.
 
-    Raises: ImportFormatError naming file and place: [import-columns] where no column can be the text or the agent.
+    Raises: ImportFormatError naming file and place: [import-columns] where no column can be the text, the agent or the item.
     """
-    path = paths[0]
+    path, told = paths[0], told or {}
     joiner = Joiner(path.stem, merges=True)
     if _holds_texts(path):
-        tables = [(path.name, _text_rows(path, joiner.replaced))]
+        tables = [foreign_table(path, path.name, _text_rows(path, joiner.replaced), told, joiner.note)]
     else:
         files = _files(paths)
-        names = suffixes([file.with_suffix("") for file in files])
-        tables = [table for file, name in zip(files, names, strict=True) for table in _tables(file, name, joiner)]
-    alone = len(tables) == 1
-    items = ItemsByPrompt(_ids(known, alone=alone))
+        found = ((file, table) for file in files for table in _tables(file, joiner))
+        tables = [foreign_table(file, name, rows, told, joiner.note) for file, (name, rows) in found if rows]
+        if not tables and path.is_dir() and any(file.suffix.lower() in _TEXTS for file in path.rglob("*/*")):
+            tables = [foreign_table(path, path.name, _text_rows(path, joiner.replaced), told, joiner.note)]
+        if not tables:
+            raise unknown_layout(path, "no list of rows holds responses as text", _keys(files))
+    check_columns(path, told, tables)
+    tables, beside = split_by_responses(path, tables, told)
+    if beside:
+        names = ", ".join(repr(table.file.name) for table in beside[:3]) + " …" * (len(beside) > 3)
+        joiner.note(f"{counted(len(beside), 'table')} without responses not read ({names})")
+    places, items = add_places(tables), ItemsByPrompt(_ids(known, alone=len(tables) == 1))
+    by_layout: dict[str | None, list[ForeignTable]] = {}
+    for table in tables:
+        by_layout.setdefault(table.text_column(told), []).append(table)
     taken: dict[str, None] = {}
-    for name, rows in tables:
-        columns, said = _columns(path, name, rows, items=items, alone=alone, say=joiner.note, told=told or {})
-        taken.setdefault(said)
-        for place, row in rows:
-            columns.add(row, joiner, place=place)
-    found = joiner.pool()
-    n_rows = sum(len(rows) for _, rows in tables)
-    files_said = counted(n_rows, "row") if alone else f"{counted(n_rows, 'row')} of {counted(len(tables), 'table')}"
-    return replace(found, taken=f"{files_said}: {'; '.join(taken)}")
+    for alike in by_layout.values():
+        if "text" not in told and "text" in known_columns(alike[0].first_row):
+            taken |= dict.fromkeys(_add_known(table, joiner, places=places, told=told) for table in alike)
+            continue
+        rows = [row for table in alike for row in table.flat_rows]
+        columns, described = _columns(path, alike[0].name, rows, items=items, places=places, told=told, beside=beside)
+        taken.setdefault(described)
+        for table in alike:
+            for place, row in table.rows:
+                columns.add(row, joiner, place=place)
+    imported = joiner.pool()
+    refuse_lone_files(path, imported.pool, tables, places)
+    n_rows = sum(len(table.rows) for table in tables)
+    counts = counted(n_rows, "row") + ("" if len(tables) == 1 else f" of {counted(len(tables), 'table')}")
+    return replace(imported, taken=f"{counts}: {'; '.join(taken)}")
+
+
+def _keys(files: Sequence[Path]) -> list[str]:
+    """The keys of JSON files that hold an object."""
+    values = [parse_json(read_text(file), file) for file in files if file.suffix.lower() == ".json"]
+    return list(dict.fromkeys(key for value in values if isinstance(value, dict) for key in value))
+
+
+def _add_known(table: ForeignTable, joiner: Joiner, *, places: Sequence[str], told: Mapping[str, str]) -> str:
+    """Add the responses of a table of a known layout; return in words what was taken for what."""
+    named = {**known_columns(table.first_row), **told}
+    agent = " / ".join(str(table.flat_rows[0][place]) for place in places) or table.name
+    columns = Columns.of(table.file, table.first_row, columns=named, agent=agent, joiner=Joiner(table.name))
+    for place, row in table.rows:
+        columns.add(row, joiner, place=place)
+    return ", ".join(f"{column!r} for {noun}s" for noun, column in named.items())
+
+
+def _columns(
+    path: Path,
+    name: str,
+    rows: Sequence[dict[str, Json]],
+    *,
+    items: ItemsByPrompt,
+    places: tuple[str, ...],
+    told: Mapping[str, str],
+    beside: Sequence[ForeignTable],
+) -> tuple[Columns, str]:
+    """Which columns of tables of one layout are what, and that in words.
+
+    Raises: ImportFormatError [import-columns], [import-ids].
+    """
+    by_rows = told.get("repeat") == ROWS and not any(ROWS in row for row in rows)
+    told = {noun: column for noun, column in told.items() if not (by_rows and noun == "repeat")}
+    found = guess(rows, places=places, told=told)
+    if isinstance(found, str):
+        raise unknown_layout(path, found, list(dict.fromkeys(column for row in rows for column in row)))
+    parts = composite_columns(told.get("item", ""), found.unused) or ()
+    found = replace(found, unused=tuple(column for column in found.unused if column not in parts))
+    if told.keys().isdisjoint({"item", "repeat"}) and not by_rows:
+        found = with_unique_items(found, rows, place=str(path))
+    found = with_prompts(found, rows, beside)
+    for row in rows:
+        row.update({column: value(row, column) for column in found.places.values() if column not in row})
+    ways = {noun: ColumnPath((column,)) for noun, column in found.places.items()}
+    shared = {column.partition(".")[0] for column in found.wide if "." in column}
+    start = len(f"{shared.pop()}.") if len(shared) == 1 and all("." in column for column in found.wide) else 0
+    wide = {column[start:]: ColumnPath((column,)) for column in found.wide}  # agents that are keys of one object
+    columns = Columns(ways, wide, name, items, made=found.made, loosely=True, by_rows=by_rows)
+    return columns, _said(found, name)
 
 
 def _ids(known: Pool | None, *, alone: bool) -> Callable[[int, str], str]:
@@ -159,8 +223,8 @@ def _ids(known: Pool | None, *, alone: bool) -> Callable[[int, str], str]:
     return made
 
 
-def _tables(file: Path, name: str, joiner: Joiner) -> Iterator[tuple[str, Rows]]:
-    ending = file.suffix.lower()
+def _tables(file: Path, joiner: Joiner) -> Iterator[tuple[str, Rows]]:
+    ending, name = file.suffix.lower(), file.stem
     if ending in EXCEL:
         sheets = list(excel_rows(file, joiner.note))
         yield from sheets if len(sheets) > 1 else [(name, rows) for _, rows in sheets]
@@ -177,40 +241,13 @@ def _row(placed: tuple[str, Mapping[str, Json]]) -> tuple[str, dict[str, Json]]:
 
 
 def _json_rows(file: Path, replaced: Replacements) -> Rows:
-    """Of a list of objects, of columns of one length, or of answers by agent and item; also of lines of JSON."""
+    """Rows of one JSON value, or of lines of JSON."""
     text = read_text(file, replaced)
     try:
         found = parse_json(text, file, replaced)
     except ImportFormatError:
         return list(map(_row, parse_lines(text, file, replaced)))
-    return [(f"{file}, row {number}", row) for number, row in enumerate(_objects(found), 1)]
-
-
-def _objects(found: Json) -> Iterator[dict[str, Json]]:
-    if isinstance(found, list):
-        yield from (row for row in found if isinstance(row, dict))
-        return
-    if not isinstance(found, dict):
-        return
-    if (table := table_of_columns(found)) is not None:
-        yield from table
-        return
-    lists = {key: said for key, said in found.items() if isinstance(said, list)}
-    maps = {key: said for key, said in found.items() if isinstance(said, dict)}
-    rows = {key: said for key, said in lists.items() if said and all(isinstance(one, dict) for one in said)}
-    if len(rows) == 1 or (rows and any(plain_name(key) in ("rows", "data", "results", "records") for key in rows)):
-        yield from _objects(rows.get("rows") or rows.get("data") or rows.get("results") or next(iter(rows.values())))
-    elif rows:
-        yield from ({"agent": key, **row} for key, said in rows.items() for row in said if isinstance(row, dict))
-    elif lists:
-        longest = max(map(len, lists.values()))
-        yield from ({key: said[at] for key, said in lists.items() if at < len(said)} for at in range(longest))
-    elif any(noun_of(key) in NAMES for key in maps):  # as pandas writes columns
-        keys = dict.fromkeys(key for said in maps.values() for key in said)
-        yield from ({name: said.get(key) for name, said in maps.items()} for key in keys)
-    else:
-        for agent, said in maps.items():
-            yield from ({"agent": agent, "item": item, "text": text} for item, text in said.items())
+    return [(f"{file}, row {number}", row) for number, row in enumerate(rows_of_json(found), 1)]
 
 
 def _text_rows(folder: Path, replaced: Replacements) -> Rows:
@@ -237,85 +274,11 @@ def _text_rows(folder: Path, replaced: Replacements) -> Rows:
     return [(place, {**row, "prompt": prompts.get(str(row["item"]))}) for place, row in rows]
 
 
-def _columns(
-    path: Path, name: str, rows: Rows, *, items: ItemsByPrompt, alone: bool, say: Say, told: Mapping[str, str]
-) -> tuple[Columns, str]:
-    """Which columns of one table are what, and that in words. Raises: ImportFormatError [import-columns]."""
-    if not rows:
-        raise wrong(path, f"{name!r} has no rows. Give one row for each response.", slug="import-empty")
-    for column in list(rows[0][1]):
-        if noun_of(column) in ("agent", "item", "prompt"):
-            fill_down(rows, column, say)
-    nested = known_columns(rows[0][1]) if "text" not in told else {}
-    flat = [_flat(row) for _, row in rows]
-    by_rows = told.get("repeat") == ROWS and not any(ROWS in row for row in flat)
-    told = {noun: column for noun, column in told.items() if not (by_rows and noun == "repeat")}
-    for noun, said in told.items():
-        _find(path, noun, said.split(",") if noun == "text" else [said], rows, flat)
-    found = None if "text" in nested else guess(flat, alone=alone, told=told)
-    if found is None and "text" not in nested:
-        raise wrong(
-            path,
-            f"no column could be the response; it has {', '.join(map(repr, rows[0][1]))[:200]}. Call one `response`, and the "
-            "one that says whose it is `model`.",
-            slug="import-columns",
-        )
-    if found is None:
-        named = nested | told
-        said = ", ".join(f"{column!r} for {noun}s" for noun, column in named.items())
-        return Columns.of(path, rows[0][1], columns=named, agent=name, joiner=Joiner(name)), said
-    parts = composite_columns(told.get("item", ""), found.unused) or ()
-    found = replace(found, unused=tuple(name for name in found.unused if name not in parts))
-    if told.keys().isdisjoint({"item", "repeat"}) and not by_rows:
-        found = with_unique_items(found, flat, place=str(path))
-    for row, (_, whole) in zip(flat, rows, strict=True):
-        for said in found.places.values():
-            if said not in whole and ("." not in said or "+" in said):
-                whole[said] = value(row, said)
-    present = dict.fromkeys(key for _, row in rows for key in row)
-    places = {noun: ColumnPath.of(column, present) or ColumnPath((column,)) for noun, column in found.places.items()}
-    wide = {column: ColumnPath.of(column, present) or ColumnPath((column,)) for column in found.wide}
-    columns = Columns(places, wide, name, items, made=found.made, loosely=True, by_rows=by_rows)
-    return columns, _said(found, name, alone=alone)
-
-
-def _find(path: Path, noun: str, columns: Sequence[str], rows: Rows, flat: Sequence[dict[str, Json]]) -> None:
-    """Puts what stands in columns that are named by a path where columns are. Raises: ImportFormatError [import-columns]."""
-    if noun not in NOUNS:
-        raise wrong(path, f"'{noun}' is none of {', '.join(NOUNS)}. Correct --column.", slug="import-columns")
-    present = dict.fromkeys(key for leaves in flat for key in leaves)
-    for said in columns:
-        if names := composite_columns(said, present):
-            for leaves in flat:
-                leaves[said] = value(leaves, joined(names))
-        elif said not in present:
-            if (way := ColumnPath.of(said, rows[0][1])) is None:
-                raise wrong(
-                    path,
-                    f"there is no column '{said}'; it has {shown(', '.join(rows[0][1]))}. Correct --column.",
-                    slug="import-columns",
-                )
-            for leaves, (_, row) in zip(flat, rows, strict=True):
-                leaves[said] = way.one(row)
-
-
-def _flat(row: Mapping[str, Json], before: str = "", depth: int = _DEEP) -> dict[str, Json]:
-    """Leaves of objects in a row, by the path to them."""
-    found: dict[str, Json] = {}
-    for key, said in row.items():
-        if isinstance(said, dict) and depth:
-            found |= _flat(said, f"{before}{key}.", depth - 1)
-        else:
-            found[f"{before}{key}"] = said
-    return found
-
-
-def _said(found: Guess, name: str, *, alone: bool) -> str:
-    agents = " and ".join(map(repr, found.agents)) or (
-        "each of " + ", ".join(map(repr, found.wide)) if found.wide else ""
-    )
+def _said(found: Guess, name: str) -> str:
+    places = {FILE: "a table each", FOLDER: "a folder each"}
+    agents = " and ".join(places.get(column, repr(column)) for column in found.agents)
     if not agents:
-        agents = repr(name) if alone else "a table each"
+        agents = "each of " + ", ".join(map(repr, found.wide)) if found.wide else repr(name)
     parts = [f"agents by {agents}"]
     item, prompt = found.places.get("item"), found.places.get("prompt")
     if found.made:
@@ -328,6 +291,6 @@ def _said(found: Guess, name: str, *, alone: bool) -> str:
     if "text" in found.places:
         parts.append(f"texts in {found.places['text']!r}")
     parts += [f"{noun} in {found.places[noun]!r}" for noun in ("group", "empty", "repeat") if noun in found.places]
-    if found.unused:
-        parts.append(f"not used: {', '.join(map(repr, found.unused[:6]))}" + " …" * (len(found.unused) > 6))
+    if unused := [column for column in found.unused if column not in (FOLDER, FILE)]:
+        parts.append(f"not used: {', '.join(map(repr, unused[:6]))}" + " …" * (len(unused) > 6))
     return ", ".join(parts)

@@ -170,11 +170,12 @@ def _response(sample: Mapping[str, Json]) -> str | None:
 def _done(sample: Mapping[str, Json]) -> Iterator[str]:
     """The sample's messages after its input, each on its line."""
     given, kept = sample.get("input"), sample.get("attachments")
-    known = {as_text(inner(one, "id")) for one in given} if isinstance(given, list) else set()
+    asked: list[Json] = given if isinstance(given, list) else [{"role": "user", "content": given}]
+    known = {_identity(message) for message in asked}
     messages = sample.get("messages")
     for message in messages if isinstance(messages, list) else []:
         role = inner(message, "role")
-        if role == "system" or inner(message, "source") == "input" or as_text(inner(message, "id")) in known:
+        if role == "system" or inner(message, "source") == "input" or _identity(message) in known:
             continue
         text = _text(inner(message, "content")) or ""
         text = as_text(inner(kept, text.removeprefix(_ATTACHED)) or text) if text.startswith(_ATTACHED) else text
@@ -186,6 +187,11 @@ def _done(sample: Mapping[str, Json]) -> Iterator[str]:
         calls = inner(message, "tool_calls")
         for one in calls if isinstance(calls, list) else []:
             yield call_of(inner(one, "function"), inner(one, "arguments"))
+
+
+def _identity(message: Json) -> str:
+    """What tells a message from others: its id, or without one its role and content."""
+    return as_text(inner(message, "id") or [inner(message, "role"), inner(message, "content")])
 
 
 def _text(content: Json) -> str | None:

@@ -14,7 +14,6 @@ from youden.data.importers.foreign_files import inner, wrong
 from youden.data.importers.pool_joiner import NO_TEXTS, ItemsByPrompt, Joiner, nested_labels
 from youden.data.importers.response_values import prompt_text, response_values, single
 from youden.data.importers.restarting_ids import composite_columns
-from youden.data.importers.tool_exports import tool_columns
 from youden.data.pools.spool import shown
 from youden.nouns import Json
 from youden.text.json_text import replace_nonfinite
@@ -78,8 +77,6 @@ def known_columns(row: Mapping[str, Json]) -> dict[str, str]:
     >>> known_columns({"prompt": "p", "prompt_id": "x", "chosen": "a", "rejected": "b"})
     {'text': 'chosen,rejected', 'item': 'prompt_id', 'prompt': 'prompt'}
     """
-    if found := tool_columns(row):
-        return found
     found = _responses(row)
     if found:
         for noun, names in (("item", ITEMS), ("prompt", PROMPTS)):

@@ -34,6 +34,9 @@ Records = list[tuple[str, list[Json]]]
 """(place, cells) of each line; None where a cell is empty."""
 Rows = list[tuple[str, dict[str, Json]]]
 
+SEPARATED = (".csv", ".tsv", ".tab")
+EXCEL = (".xlsx", ".xlsm")
+SPREADSHEETS = (*SEPARATED, *EXCEL)
 _SEPARATORS = ",;\t|"
 _ENCODING = "cp1252"
 _MERGED = 0.3

@@ -43,10 +43,13 @@ USUAL = ("cyclic",)
 """The design that a run takes where its config names none."""
 
 
-def cost_of_run(config: RunConfig) -> DesignCost:
-    """What the run's own plan takes with its own judge. Raises: PoolError, PlanError, ConfigError."""
+def cost_of_run(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
+    """What the run's own plan takes with its own judge. unwritten: the pool that the config names, if it is not on disk yet.
+
+    Raises: PoolError, PlanError, ConfigError.
+    """
     judge = load_judge_config(config.judge)
-    plan = draw_run_plan(config)
+    plan = draw_run_plan(config, unwritten)
     cost = estimate(plan, judge)
     return DesignCost(plan.design, judge.name, cost.calls, cost.tokens_in, cost.tokens_out, cost.usd)
 
