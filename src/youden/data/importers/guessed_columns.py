@@ -194,7 +194,8 @@ def guess(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str,
     prompts = [*by_noun.get("prompt", []), *texts[1:]]
     ids = [name for name in (*by_noun.get("item", []), *prompts, *unnamed) if _holds_ids(rows, name)]
     items = by_noun["item"] if "item" in told else ids
-    if not told and sum(_PAIRED.fullmatch(_parts(name)[-1]) is not None for name in columns) > 1:
+    paired = [name for name in columns if _PAIRED.fullmatch(_parts(name)[-1])]
+    if not told and len(paired) > 1 and not any(_is_prose(rows, name) for name in paired):
         return "each row holds responses of two models, which other columns name"
     if len(several) > 1:
         return _guessed(rows, columns, told, items=items, prompts=prompts, agents=(), text=None, wide=several)
