@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from youden.errors import ConfigError
 
 Kind = Literal["prompts", "configs", "datasets"]
+
+_KEYS = {"dataset": "pool"}
+"""The key under which a file is named, where its kind is called otherwise."""
 
 _PACKAGE = Path(__file__).parent
 
@@ -29,11 +36,13 @@ def roots(kind: Kind, *, start: Path | None = None, own: bool = True) -> list[Pa
 def find(kind: Kind, name: str, *, start: Path | None = None, own: bool = True) -> Path:
     """The first file or folder `name` under `kind`, a user's own before the project's (`own`: whether theirs are looked at).
 
-    Raises: ConfigError [not-found], listing what there is.
+    Raises: ConfigError [not-found], listing what there is; [shadowed], see `report_shadow`.
     """
     searched = roots(kind, start=start, own=own)
     for root in searched:
         if (root / name).exists():
+            if own:
+                report_shadow(kind.removesuffix("s"), Path(name).stem, root / name, original=shipped(kind, name))
             return root / name
     parent = str(Path(name).parent)
     known = sorted({path.name for root in searched for path in (root / parent).glob("*")})
@@ -42,3 +51,87 @@ def find(kind: Kind, name: str, *, start: Path | None = None, own: bool = True) 
         f"There are: {', '.join(known) or 'none'}. Give one of these names, or a path to a file of your own.",
         slug="not-found",
     )
+
+
+def shipped(kind: Kind, name: str) -> Path | None:
+    """Return the file or folder `name` that ships with the project, None where there is none."""
+    return next((root / name for root in roots(kind, own=False) if (root / name).exists()), None)
+
+
+@dataclass
+class _Shadows:
+    """How a shadowing file is reported, and which were reported already."""
+
+    report: Callable[[str], None]
+    reported: set[str]
+
+
+_shadows = _Shadows(logging.getLogger("youden").warning, set())
+
+
+def report_shadows_by(report: Callable[[str], None]) -> None:
+    """Pass the report of each shadowing file to `report`, once per file from now on. The default is the logger `youden`."""
+    _shadows.report, _shadows.reported = report, set()
+
+
+def report_shadow(what: str, name: str, file: Path, *, original: Path | None, path: bool = False) -> bool:
+    """Report that the local `file` is used in place of the shipped `original`, unless both have the same content.
+
+    Parameters
+    ----------
+    what : str
+        The kind of file: judge, prompt, config or dataset.
+    name : str
+        The name under which it was found.
+    file, original : Path
+        The local file or folder, and the shipped one. Nothing is reported without an original.
+    path : bool
+        Whether the user gave a path rather than a name. A path is never an error.
+
+    Returns
+    -------
+    bool
+        Whether `file` takes the place of another one.
+
+    Raises
+    ------
+    ConfigError
+        [shadowed] in continuous integration (`CI` is set), where nobody reads the report.
+    """
+    if original is None or _have_same_content(file, original):
+        return False
+    shown = os.path.relpath(file) if file.is_absolute() and file.is_relative_to(Path.cwd()) else str(file)
+    if not path and os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        raise ConfigError(
+            f"The {what} '{name}' ships with youden, and the local file {shown} has the same name. With the variable CI set, a "
+            f"local file is used only where its path is given. Write `{_KEYS.get(what, what)}: ./{Path(shown).as_posix()}`, or "
+            "rename the file.",
+            slug="shadowed",
+        )
+    message = f"{what} '{name}': the local file {shown} is used instead of the one that ships with youden"
+    if message not in _shadows.reported:
+        _shadows.reported.add(message)
+        _shadows.report(message)
+    return True
+
+
+def report_shadow_at(path: Path) -> None:
+    """Report the local file at a path such as `datasets/NAME` where a shipped one has that path, too."""
+    if path.parts[:1] in (("configs",), ("datasets",)) and path.exists():
+        kind: Kind = "configs" if path.parts[0] == "configs" else "datasets"
+        original = shipped(kind, Path(*path.parts[1:]).as_posix())
+        report_shadow(kind.removesuffix("s"), path.stem, path, original=original, path=True)
+
+
+def stays_in_folder(file: Path) -> bool:
+    """Return whether `file` is not a link that leads out of its folder. What ships may be linked, as some installers do."""
+    return file.is_relative_to(_PACKAGE) or file.resolve().is_relative_to(file.parent.resolve())
+
+
+def _have_same_content(one: Path, other: Path) -> bool:
+    if one.resolve() == other.resolve():
+        return True
+    if one.is_dir() and other.is_dir():
+        names = [sorted(path.relative_to(root) for path in root.rglob("*")) for root in (one, other)]
+        return names[0] == names[1] and all(_have_same_content(one / name, other / name) for name in names[0])
+    return one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes()

@@ -16,6 +16,7 @@ from youden import __version__
 from youden.cli.options import LazyGroup
 from youden.cli.stopping import Stopped, stoppable
 from youden.errors import YoudenError
+from youden.resources import report_shadows_by
 from youden.text.printable import plainly, printable, typed, without_passwords
 
 HEADINGS: dict[str, dict[str, str]] = {
@@ -103,6 +104,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plainly")
+    report_shadows_by(_say)
     try:
         with stoppable(_last_words):
             code = youden.main(standalone_mode=False)

@@ -20,6 +20,7 @@ import click
 from youden.cli import options, progress, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
+from youden.errors import ConfigError
 from youden.text.sentences import counted
 from youden.text.tables import fixed
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Files of the export, alike in size. [default: 1]",
 )
+@options.open_store
 @options.json
 def plan_command(
     *,
@@ -66,6 +68,7 @@ def plan_command(
     answered elsewhere and comes back by `youden judge CONFIG --import ANSWERS`.
     """
     chosen = run_options.run_config(config, said)
+    from youden.judging.store.answers import check_store_allowed
     from youden.protocol.coverage import coverage
     from youden.run.pipeline import plan_run
 
@@ -77,6 +80,13 @@ def plan_command(
     )
     planned = plan_run(chosen)
     expected = show.show_run_plan(planned)
+    if planned.judge.needs_store:
+        try:
+            check_store_allowed(planned.config.store_place)
+        except ConfigError as error:
+            if export is not None:
+                raise
+            show.warn([str(error)])
     exported: dict[str, Json] = {}
     if export is not None:
         exported = {"export": _exported(planned, config, export, format=format or "jsonl", shards=shards or 1)}
@@ -331,8 +341,10 @@ def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_option
 
 
 def _help_out(config: RunConfig, asking: run_options.Terms, *, as_json: bool) -> None:
+    from youden.judging.config.judge_files import load_judge_of_run
     from youden.run.elsewhere import work
 
+    show.note_connections(load_judge_of_run(config))
     with progress_bar() as bar:
         result = work(config, asking(progress=bar))
     n_answered, n = int(result.answered.sum()), len(result)

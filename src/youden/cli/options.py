@@ -242,6 +242,37 @@ def of_labels(function: Callable[..., R]) -> Callable[..., R]:
     return function
 
 
+def open_store(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --open-store, without which no store on a network is opened that only a folder's config names."""
+
+    @click.option(
+        "--open-store",
+        "opens_store",
+        is_flag=True,
+        help="Open the store on a server that the folder's config names. Its host may get your password.",
+    )
+    @wraps(function)
+    def wrapped(*, opens_store: bool, **rest: object) -> R:
+        return _allowing_stores(function)(**rest) if opens_store else function(**rest)
+
+    return wrapped
+
+
+def opens_its_store(function: Callable[..., R]) -> Callable[..., R]:
+    """Lets a command that asks open whatever store its config names."""
+    return wraps(function)(_allowing_stores(function))
+
+
+def _allowing_stores(function: Callable[..., R]) -> Callable[..., R]:
+    def allowed(**given: object) -> R:
+        from youden.judging.store.answers import network_stores_allowed
+
+        with network_stores_allowed():
+            return function(**given)
+
+    return allowed
+
+
 def usual_store() -> str | None:
     """The store for commands whose --store and config name none: YOUDEN_STORE."""
     return os.environ.get("YOUDEN_STORE") or None

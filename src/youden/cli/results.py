@@ -254,6 +254,7 @@ FORMATS = ("html", "md", *PICTURES, "csv")
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
 @progress.option
+@options.open_store
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
 )
@@ -316,6 +317,7 @@ def report_command(
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port to serve at. [default: any that is free]")
 @click.option("--open/--no-open", "opens", show_default=False, help="Open the address in a browser.")
+@options.open_store
 def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
     """Look at runs in a browser, also while they are under way.
 

@@ -95,10 +95,14 @@ def run_config(path: Path, said: Said) -> RunConfig:
     if said.keys() & {"trials", "calls", "width"}:  # in place of whatever budget the config names
         budget: dict[str, Json] = {"calls": None, "percent": None, "trials": None, "width": None}
         changes = budget | changes | ({} if "width" in said else {"width_share": None})
-    config = with_usual_store(load_run_config(path, changes), options.usual_store())
-    from youden.judging.config.judge_files import load_judge_config
+    if "store" in said:
+        from youden.judging.store.answers import allow_store
 
-    load_judge_config(config.judge)
+        allow_store(str(said["store"]))
+    config = with_usual_store(load_run_config(path, changes), options.usual_store())
+    from youden.judging.config.judge_files import load_judge_of_run
+
+    load_judge_of_run(config)
     from youden.data.pools.pool_reader import locate_pool
     from youden.protocol.designs import DESIGNS
 
@@ -123,6 +127,7 @@ def asking(function: Callable[..., R]) -> Callable[..., R]:
     @options.retry_failed
     @options.log
     @options.grace
+    @options.opens_its_store
     @wraps(function)
     def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **rest: object) -> R:
         def terms(*, progress: Progress | None = None, batching: Batching | None = None) -> Asking:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from youden.cli.options import Shown
     from youden.data.folder.run_folder import RunFolder
+    from youden.judging.config.judge_files import JudgeConfig
     from youden.nouns import Cost, Finding, Json, Plan, Validation
     from youden.report.data.summary import Summary
     from youden.run.pipeline import PlannedRun
@@ -133,10 +134,17 @@ def cost_in_words(cost: Cost, judge: str) -> str:
     )
 
 
+def note_connections(judge: JudgeConfig) -> None:
+    """Where a judge sends texts, and which variable holds its key."""
+    for line in judge.describe_connections():
+        note(f"judge: {line}")
+
+
 def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
     """A run's plan, its cost and what it is expected to buy, which is given back."""
     from youden.run.precision import expected_of_run
 
+    note_connections(planned.judge)
     expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
     if how in ("verbose", "json"):
         show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from youden.data.folder.joined_pools import GrownPool
+    from youden.judging.config.judge_files import JudgeConfig
     from youden.nouns import Json
     from youden.pools.first_config import FirstConfig
     from youden.pools.look.checked import Checked
@@ -192,24 +194,34 @@ NOT_USABLE = 2
 
 @click.command("doctor")
 @click.argument("judge", required=False)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Allow JUDGE, from now on, to send its keys to its hosts, and ask nothing. Read its file first.",
+)
 @options.json
-def doctor_command(judge: str | None, as_json: bool) -> int:
+def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     """Say what is installed and which keys are set, or try JUDGE.
 
     Without JUDGE: each extra, whether it is there, and which commands need it; each judge, and whether its key is set. Nothing is
     asked.
 
-    JUDGE is a name in configs/judges/, a path that ends in .yaml, or a model such as gpt-4o or anthropic/NAME. It is sent one
-    call: key, reachability, model served, parse, log-probabilities, price and latency. A model that refuses
-    log-probabilities is sent a second call without them. Exit codes: 0 usable, warnings or not; 2 not usable.
+    JUDGE is a name in configs/judges/, a path that ends in .yaml, or a model such as gpt-4o or anthropic/NAME. A path may also be
+    a run's config or a file of agents, for the judges named in it. It is sent one call: key, reachability, model served, parse,
+    log-probabilities, price and latency. A model that refuses log-probabilities is sent a second call without them. Exit codes:
+    0 usable, warnings or not; 2 not usable.
     """
     if judge is None:
+        options.refuse((trust, "--trust allows what one judge sends. Name the judge: youden doctor JUDGE --trust"))
         _installed(as_json=as_json)
         return 0
-    from youden.judging.config.judge_files import load_judge_config
+    judges = _judges_named(judge)
+    if trust:
+        _trust(judges, as_json=as_json)
+        return 0
     from youden.judging.doctor import diagnose
 
-    diagnoses = diagnose(load_judge_config(judge), environment=os.environ)
+    diagnoses = [one for each in judges for one in diagnose(each, environment=os.environ)]
     if as_json:
         show.print_json({"judges": [{**asdict(one), "usable": one.usable} for one in diagnoses]})
     else:
@@ -218,6 +230,41 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
             for finding in one.findings:
                 click.echo(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {printable(finding.says)}")
     return 0 if all(one.usable for one in diagnoses) else NOT_USABLE
+
+
+def _judges_named(source: str) -> list[JudgeConfig]:
+    """The judge `source`, or those that a run's config or a file of agents names."""
+    from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
+    from youden.text.yaml_text import read_yaml
+
+    path, keys = Path(source), None
+    if path.suffix in options.CONFIGS and path.is_file():
+        with suppress(OSError, ValueError):  # `load_judge_config` explains it
+            keys = read_yaml(path)
+    if isinstance(keys, dict) and "agents" in keys:
+        from youden.pools.make.agents import load_agents
+
+        return [*load_agents(path).models.values()]
+    if isinstance(keys, dict) and "pool" in keys:
+        from youden.data.folder.run_config import load_run_config
+
+        return [load_judge_of_run(load_run_config(path))]
+    return [load_judge_config(source)]
+
+
+def _trust(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
+    """Allow what these judges send, and print each pair of variable and host."""
+    from youden.judging.config.trust import allow, is_known
+
+    uses = list(dict.fromkeys(use for judge in judges for use in judge.key_uses() if not is_known(use)))
+    path = str(allow(uses)) if uses else None
+    if as_json:
+        show.print_json({"file": path, "allowed": [use._asdict() for use in uses]})
+        return
+    for use in uses:
+        click.echo(printable(f"{use.variable} may now be sent to {use.host} (kept in {path})"))
+    if not uses:
+        click.echo("nothing to allow: no key is sent, or only to the hosts that are known for it")
 
 
 def _installed(*, as_json: bool) -> None:

@@ -43,6 +43,7 @@ def cassette_command() -> None:
 @source
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
 @click.option("--redact", is_flag=True, help="Keep sha256 hashes in place of texts (of a RUN).")
+@options.open_store
 @options.json
 def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
     """Write the requests and answers of RUN, or of POOL, into --out.
@@ -80,6 +81,7 @@ def import_(file: Path, store: str, as_json: bool) -> None:
 @cassette_command.command("verify")
 @file
 @click.argument("source", type=click.Path(path_type=Path), metavar="[RUN|POOL]", required=False)
+@options.open_store
 @options.json
 def verify(file: Path, source: Path | None, as_json: bool) -> int:
     """Check FILE, and whether it answers all of RUN or POOL.

@@ -32,6 +32,7 @@ NONE_PASSES = 1
 @click.option("--calls", type=click.IntRange(min=50), default=150, help="Trials a judge is asked.")
 @run_options.of_config("seed", "store", "max_cost")
 @options.grace
+@options.opens_its_store
 @options.dry_run
 @options.json
 def calibrate_command(
@@ -151,6 +152,7 @@ def _missing(reasons: Mapping[str, int]) -> str:
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write stress.md, stress.json and stress.svg there."
 )
 @options.grace
+@options.opens_its_store
 @options.dry_run
 @options.json
 def stress_command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -31,7 +31,7 @@ from youden.judging.call.failures import Failure, RetryPolicy
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
 from youden.judging.outside.in_batches import InBatches
-from youden.judging.outside.tape import with_cassette
+from youden.judging.outside.tape import only_plays, with_cassette
 from youden.judging.question.questions import Keyed, Questions, trial_name
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
@@ -154,6 +154,13 @@ def connect(config: JudgeConfig, environment: Mapping[str, str], *, of: Literal[
     )
 
 
+def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) -> None:
+    """Check that every key of these judges may go where it would be sent, unless a cassette answers. Raises: ConfigError."""
+    if not only_plays():
+        for config in configs:
+            config.check_trust(environment)
+
+
 def _judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
     servers = {one.address: calling_judge(one.backend, one.connection(environment)) for one in config.servers}
     return RoundRobin(servers) if len(servers) > 1 else servers[config.address]
@@ -187,6 +194,8 @@ async def judge_plan(
         environment = os.environ if environment is None else environment
         run = _Run(plan, store, asking, budget or Budget(asking.max_cost), log, environment)
         if config.backend == JURY:
+            if judge is None and not asking.stored_only:
+                check_trust(config.judges, environment)  # before the first of them is asked
             ballots = [await _verdicts(run, one, judge) for one in config.judges]
             return Jury(ballots, vote=config.vote, name=config.name).answer_many(plan)
         return await _verdicts(run, config, judge)

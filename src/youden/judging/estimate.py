@@ -21,7 +21,7 @@ from typing import Any
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
 from youden.judging.question.questions import CHARACTERS_A_TOKEN, Keyed, Keys, keys
-from youden.judging.store.answers import Store, open_store
+from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
 from youden.nouns import Completion, Cost, Plan, Pool
 from youden.nouns.pool import Positions
@@ -132,7 +132,7 @@ def estimate(
         cost, tokenizer = replace(cost, tokens_in=tokens_in, usd=usd), str(encoding.name)
     duration = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
-        with suppress(YoudenError), open_store(store, read_only=True) as answers:
+        with suppress(YoudenError), open_store_of_folder(store) as answers:
             questions = config.questions()
             of_trial = questions.characters(plan)
             cost = _net_of(cost, config, answers, keys(questions, plan), of_trial)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import yaml
 
 from youden.data.folder.joined_pools import GrownPool, grown
-from youden.data.folder.run_config import RunConfig, load_run_config
+from youden.data.folder.run_config import RunConfig, judge_beside, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
 from youden.data.importers.any_table import ENDINGS, read_any
@@ -28,7 +28,7 @@ from youden.data.importers.recognised_files import recognised_format
 from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, write_pool
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_files import load_judge_config, local_judge, report_judge_shadow
 from youden.nouns import Pool
 from youden.pools.look.check import cost_of_run
 from youden.pools.look.checked import DesignCost
@@ -289,7 +289,8 @@ def write_first_config(
         pool = place
     read = read_pool(pool) if imported is None else imported.pool
     reads = load_judge_config(READS)
-    chosen = load_judge_config(judge or (READS if reads.key_found(environment)[0] else OFFLINE))
+    may_read = _shadow_of(READS, file) is None and reads.key_found(environment)[0] is not None
+    chosen = load_judge_config(judge or (READS if may_read else OFFLINE))
     other = reads if chosen.name != READS else load_judge_config(OFFLINE)
     asked = judge or chosen.name
     config = RunConfig.model_validate({"name": name, "pool": str(pool), "judge": asked})
@@ -306,7 +307,7 @@ def write_first_config(
         found=_found(read),
         pool=_line("pool", where),
         judge=_line("judge", _judge_from(asked, file)),
-        other=f"# {_line('judge', other.name)}",
+        other=f"# {_line('judge', _judge_from(other.name, file))}",
         key=reads.key_variable,
         cost=_costs(paid),
         max_cost=cap if chosen.makes_calls else f"# {cap}",
@@ -346,9 +347,15 @@ def _line(key: str, value: str) -> str:
 
 
 def _judge_from(judge: str, file: Path) -> str:
-    """A judge given by a path is named from the config's own folder."""
-    path = judge.endswith((".yaml", ".yml"))
-    return Path(os.path.relpath(judge, file.parent)).as_posix() if path else judge
+    """A judge given by a path is named from the config's own folder, and so is a file that has the name of another judge."""
+    path = judge if judge.endswith((".yaml", ".yml")) else _shadow_of(judge, file)
+    return judge if path is None else Path(os.path.relpath(path, file.parent)).as_posix()
+
+
+def _shadow_of(judge: str, file: Path) -> Path | None:
+    """The local file that would be meant by a shipped judge's name in the config `file`."""
+    path = judge_beside(judge, file.parent) or local_judge(judge)
+    return path if path is not None and report_judge_shadow(judge, path) else None
 
 
 def _fits(file: Path) -> bool:

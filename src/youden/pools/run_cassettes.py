@@ -12,11 +12,11 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.judging.backend_records import REPLAY
 from youden.judging.call.failures import Failure
-from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.engine import only_judge
 from youden.judging.outside.cassette_file import Cassette, Entry, read_cassette, recorded, redact, write_cassette
 from youden.judging.question.questions import trial_name
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import open_store, open_store_of_folder
 from youden.nouns import Completion, Json, Plan
 from youden.pools.make.generate import recorded as recorded_texts
 from youden.pools.make.generate import requests_of
@@ -115,7 +115,7 @@ def _found_of_pool(folder: Path, redacted: bool) -> Found:
             slug="cassette-redact",
         )
     recipe = _calling(folder)
-    with open_store(recipe.store, read_only=True) as store:
+    with open_store_of_folder(recipe.store) as store:
         return (), dict(recorded_texts(requests_of(recipe.generation, store.answers), store))
 
 
@@ -133,7 +133,7 @@ def _calling(folder: Path) -> Recipe:
 def _found_of_run(path: Path, redacted: bool) -> Found:
     run = _asked(RunFolder(path))
     found: dict[str, Entry | None] = {}
-    with open_store(run.store, read_only=True) as store:
+    with open_store_of_folder(run.store) as store:
         for judge in run.judges:
             questions, labels = judge.questions(), judge.loaded_prompt.labels
             for key, one in recorded(questions, run.plan, store):
@@ -149,9 +149,9 @@ def _asked(folder: RunFolder) -> _Asked:
             slug="cassette-source",
         )
     config = folder.read_config()
-    judge = load_judge_config(config.judge)
+    judge = load_judge_of_run(config)
     if judge.backend == REPLAY:
-        with open_store(config.store_place, read_only=True) as store:
+        with open_store_of_folder(config.store_place) as store:
             judge = judge.of or only_judge(store)
     judges = [one for one in judge.judges or (judge,) if one.makes_calls]
     if not judges:

@@ -14,7 +14,7 @@ from youden.data.folder.run_config import RunConfig, load_run_config, with_usual
 from youden.errors import ConfigError
 from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import REPLAY
-from youden.judging.config.judge_files import load_judge_config, price
+from youden.judging.config.judge_files import load_judge_config, load_judge_of_run, price
 from youden.judging.store.answers import open_store
 from youden.nouns import Finding, Json
 from youden.nouns.pool import or_none, plain, plain_fields
@@ -76,7 +76,7 @@ def plan_calibration(
         config = with_usual_store(load_run_config(source, changes), usual_store)
     else:
         config = config_of_pool(source, changes or {}, usual_store)
-    configs = tuple(load_judge_config(one).beside(config.beside) for one in judges or (config.judge,))
+    configs = tuple(load_judge_config(one).beside(config.beside) for one in judges) or (load_judge_of_run(config),)
     names = [one.name for one in configs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(

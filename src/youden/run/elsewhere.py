@@ -24,7 +24,7 @@ from youden.errors import ConfigError
 from youden.judging.asking.endings import AnswersMissingError, check_answered
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
-from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.outside.exporting import ExportedPlan, Format, export_requests
 from youden.judging.outside.importing_answers import ImportCounts, import_answers
@@ -104,7 +104,7 @@ def plan_work(config: RunConfig) -> PlannedRun:
 
     Raises: as `plan_run`; ConfigError [judge-offline] where the judge makes no calls.
     """
-    judge = load_judge_config(config.judge).beside(config.beside)
+    judge = load_judge_of_run(config)
     if not judge.asks:
         raise _offline(judge, "--worker")
     folder = RunFolder(config.folder)

@@ -23,7 +23,12 @@ from youden.judging.asking.terms import Asking, Batching, Books, check_cap
 from youden.judging.backend_records import REPLAY
 from youden.judging.backends.by_function import answer_by
 from youden.judging.call.budget import Budget
-from youden.judging.config.judge_files import JudgeConfig, JudgeLike, load_judge_config, resolve_judge
+from youden.judging.config.judge_files import (
+    JudgeConfig,
+    JudgeLike,
+    load_judge_of_run,
+    resolve_judge,
+)
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.store.answers import open_store
@@ -238,7 +243,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
 
     Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
     """
-    judge = load_judge_config(config.judge).beside(config.beside)
+    judge = load_judge_of_run(config)
     if batched:
         judge = judge.at_batch_prices()
     _check_judges(config.target, judge.judges, judge.name)

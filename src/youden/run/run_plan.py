@@ -14,7 +14,7 @@ from youden.data.folder.run_config import DrawnAs, ExtensionStep, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import REPLAY
-from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.nouns import Extension as Extended
 from youden.nouns import Json, Plan, Pool
@@ -131,7 +131,7 @@ _OF_CAP = 0.9
 
 def _affordable(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
     """Calls that the cap in money pays for, at most all there are; None where nothing costs anything, or nobody knows what."""
-    judge = load_judge_config(config.judge)
+    judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
         return None
     pilot = make_plan(pool, design=design, options=options, rule=config.rule, holdout=config.holdout, seed=config.seed)
@@ -299,7 +299,7 @@ def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> 
         return ""
     cost = ""
     with suppress(YoudenError):
-        joined, judge = JOIN[what](part, pool), load_judge_config(config.judge)
+        joined, judge = JOIN[what](part, pool), load_judge_of_run(config)
         plan = _ADD[what](plan_without_follow_ups(kept), joined)
         usd = [estimate(one, judge).usd for one in (plan, kept.with_pool(part))]
         dollars = "" if None in usd else f", ${(usd[0] or 0) - (usd[1] or 0):,.2f}"

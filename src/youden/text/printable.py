@@ -124,6 +124,11 @@ def is_file(place: str | Path) -> bool:
     return "://" not in str(place) or str(place).startswith("sqlite:///")
 
 
+def is_on_network(place: str | Path) -> bool:
+    """Return whether opening the place reaches another machine: a server's URL, or on Windows a path such as //HOST/SHARE."""
+    return not is_file(place) or (os.name == "nt" and str(path_of(str(place))).startswith("\\\\"))
+
+
 def path_of(place: str) -> Path:
     """The file of `sqlite:///path`, or of a path."""
     return Path(unquote(place.removeprefix("sqlite:///")) if "://" in place else place)

@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from youden.data.folder.csv_tables import ranking_rows
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
-from youden.judging.config.judge_files import load_judge_config, price
+from youden.judging.config.judge_files import load_judge_of_run, price
 from youden.judging.question.questions import keys
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import check_store_allowed, open_store_of_folder
 from youden.nouns import MISSING_REASONS, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.report.data.answer_blocks import trials_on_disk
@@ -264,12 +264,13 @@ class LiveRun:
     def __init__(self, folder: RunFolder) -> None:
         """Raises: YoudenError where plan, pool or judge cannot be read; RunFolderError [live-no-store] for a judge without."""
         config = folder.read_config()
-        judge = load_judge_config(config.judge)
+        judge = load_judge_of_run(config)
         if not judge.makes_calls:
             raise RunFolderError(
                 f"The judge '{judge.name}' makes no calls, so there is nothing to follow. Wait for the run to end.",
                 slug="live-no-store",
             )
+        check_store_allowed(config.store_place)
         self._judge = judge
         self._questions = judge.questions()
         self._store = config.store_place
@@ -289,7 +290,7 @@ class LiveRun:
     def look(self) -> LiveState:
         """The run now. Raises: JudgeError where the store is damaged."""
         try:
-            with open_store(self._store, read_only=True) as store:
+            with open_store_of_folder(self._store) as store:
                 self._seen, fresh = store.since(self._seen)
                 failed = store.failures([key for key in self._rows if key not in self._came])
         except ConfigError:

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError
-from youden.resources import find, roots
+from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
 from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
 from youden.text.printable import is_device, is_file, path_of, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
@@ -303,6 +303,16 @@ class RunConfig(BaseModel):
         """Where its file is: a `.env` there may hold the judge's key. The folder in use where it has no file."""
         return Path()
 
+    @cached_property
+    def file(self) -> Path | None:
+        """Its file, None where it has none."""
+        return None
+
+    @cached_property
+    def judge_name(self) -> str | None:
+        """The name by which a judge's file was found beside the config, None where its path was given."""
+        return None
+
     @property
     def folder(self) -> Path:
         """The run's folder."""
@@ -330,6 +340,7 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     Raises: ConfigError naming file, key, what arrived and what is allowed.
     """
     place = Path(path)
+    report_shadow_at(place)
     if not place.exists() and place.parts[:1] == ("configs",):
         place = find("configs", Path(*place.parts[1:]).as_posix())
     return config_at(place, changes or {})
@@ -338,17 +349,29 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 def config_at(place: Path, changes: Mapping[str, Json]) -> RunConfig:
     """As `load_run_config`, of the file at `place`, wherever that is."""
     data = {"name": place.stem, **_read_keys(place)}
+    _report_dataset(data.get("pool"), place.parent)
     said = {key: _resolved(key, value, place.parent) for key, value in data.items()} | dict(changes)
-    if isinstance(judge := said.get("judge"), str) and (beside := _judge_beside(judge, place.parent)):
-        said["judge"] = str(beside)
+    judge_name = None
+    if isinstance(judge := said.get("judge"), str) and (beside := judge_beside(judge, place.parent)):
+        said["judge"], judge_name = str(beside), judge
     try:
         config = RunConfig.model_validate(said)
     except ValidationError as error:
         raise ConfigError(
             f"{place}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
         ) from error
-    config.__dict__["beside"] = place.parent  # as a cached property's: it is no part of what the run is
+    # as cached properties: they are no part of what the run is
+    config.__dict__ |= {"beside": place.parent, "file": place, "judge_name": judge_name}
     return config
+
+
+def _report_dataset(pool: object, folder: Path) -> None:
+    """Report a local dataset that has the name of a shipped one. Raises: ConfigError [shadowed]."""
+    if isinstance(pool, str) and pool.startswith("datasets/"):
+        name = pool.removeprefix("datasets/")
+        local = next((path for path in (folder / pool, Path(pool)) if path.exists()), None)
+        if local is not None:
+            report_shadow("dataset", name, local, original=shipped("datasets", name))
 
 
 def _remedy(error: ValidationError) -> str:
@@ -416,7 +439,7 @@ def _own_path(key: str, value: object, folder: Path) -> bool:
     return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
 
 
-def _judge_beside(name: str, folder: Path) -> Path | None:
+def judge_beside(name: str, folder: Path) -> Path | None:
     """The file of a judge called `name` near a config in `folder`; the project's own are found by their name alone."""
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
         return None

@@ -19,7 +19,7 @@ from youden.data.pools.tidy_reader import read_csv, read_frame, read_parquet
 from youden.errors import ConfigError, PoolError
 from youden.nouns import Agent, Item, Json, Pool
 from youden.nouns.pool import SEPARATOR, Positions
-from youden.resources import find
+from youden.resources import find, report_shadow_at
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, parse_json
 from youden.text.printable import typed
 
@@ -75,6 +75,7 @@ def locate_pool(path: str | PathLike[str]) -> Path:
     """Where the pool `path` is, in a shipped folder perhaps. Raises: PoolError [pool-not-found]."""
     path = Path(path)
     if path.exists():
+        report_shadow_at(path)
         return path
     if path.parts[:1] == ("datasets",):
         try:

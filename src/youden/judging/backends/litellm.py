@@ -144,6 +144,7 @@ def _client() -> Any:
 
 def _library() -> Any:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # else it loads a .env, with the addresses and proxies in it
     try:
         library: Any = import_module("litellm")
     except ImportError:

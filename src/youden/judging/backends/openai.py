@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import openai
@@ -73,7 +74,7 @@ class _Bounded(DefaultAioHttpClient):
 
 def _sdk_client(connection: Connection) -> AsyncOpenAI:
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
-    return AsyncOpenAI(
+    client = AsyncOpenAI(
         api_key=connection.api_key or _NO_KEY,
         base_url=connection.address,
         timeout=connection.timeout,
@@ -81,3 +82,7 @@ def _sdk_client(connection: Connection) -> AsyncOpenAI:
         default_headers=headers,
         http_client=_Bounded(),
     )
+    if not f".{urlsplit(connection.address).hostname}".endswith(".api.openai.com"):
+        client.organization = client.project = None  # read from the environment, they are for OpenAI alone
+        client._custom_headers = headers  # and so are those in OPENAI_CUSTOM_HEADERS
+    return client

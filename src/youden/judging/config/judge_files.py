@@ -14,18 +14,19 @@ from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from pydantic import ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
+from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, backend_of, judge_of_model
 from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
 from youden.judging.config.settings import JudgeConfig, price
+from youden.judging.config.trust import base_url_from_environment, litellm_fault
 from youden.nouns import Json
-from youden.resources import find, roots
+from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
 from youden.text.yaml_text import misfit, read_yaml, unknown_key
 
 JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
@@ -90,7 +91,7 @@ def _source() -> str:
     return f"litellm {version('litellm')}'s table" if shipped is None else str(shipped["says"])
 
 
-__all__ = ["JudgeConfig", "load_judge_config", "price"]
+__all__ = ["JudgeConfig", "load_judge_config", "load_judge_of_run", "price"]
 
 _KEYS = sorted([*JudgeConfig.model_fields, "price"])
 """What a judge's file may say; `price` for both prices."""
@@ -99,14 +100,43 @@ _WITHOUT_CALLS = JudgeConfig.__annotations__.keys() | {"backend", "parameters"}
 _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
-def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
+class JudgeOfRun(Protocol):
+    """What a run's config says of its judge.
+
+    judge: a name, a path or a mapping. beside: the config's folder; file: the config. judge_name: by which name a path was found.
+    """
+
+    @property
+    def judge(self) -> str | dict[str, Any]: ...
+    @property
+    def beside(self) -> Path: ...
+    @property
+    def file(self) -> Path | None: ...
+    @property
+    def judge_name(self) -> str | None: ...
+
+
+def load_judge_of_run(config: JudgeOfRun) -> JudgeConfig:
+    """Return the judge of a run, whose key may stand in a file `.env` beside the run's config. Raises: as `load_judge_config`."""
+    name = config.judge_name
+    if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
+        report_judge_shadow(name, Path(config.judge))
+    return load_judge_config(config.judge, file=config.file).beside(config.beside)
+
+
+def load_judge_config(
+    source: str | Path | Mapping[str, Any], *, file: Path | None = None, from_code: bool = False
+) -> JudgeConfig:
     """The judge that `source` names: judges/NAME.yaml here or in configs/, a path, a mapping, a bare backend, or a model that it
     is known where to ask for (`judge_of_model`).
 
-    Raises: ConfigError [unknown-judge], [judge-config], [judge-config-unreadable], and the prompt's.
+    file: where a mapping stands. from_code: a mapping was written in Python, see `JudgeConfig.described_in`.
+
+    Raises: ConfigError [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed], and the prompt's.
     """
     if isinstance(source, Mapping):
-        return _checked(source, where="the judge's config", folder=Path())
+        given = _checked(source, where="the judge's config", folder=Path(), file=file, from_code=from_code)
+        return given.described_in(file, from_code=from_code)
     path = _find(source)
     if path is None:
         keys = {"backend": str(source)} if source in JUDGES else judge_of_model(str(source)) or {}
@@ -120,8 +150,8 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
         ) from None
     if not isinstance(data, Mapping):
         raise ConfigError(f"{path} holds no keys. Write `backend: …`, `model: …` and so on.", slug="judge-config")
-    config = _checked({"name": path.stem, **data}, where=str(path), folder=path.parent)
-    return config.beside(path.parent)
+    config = _checked({"name": path.stem, **data}, where=str(path), folder=path.parent, file=path)
+    return config.described_in(path).beside(path.parent)
 
 
 def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
@@ -145,7 +175,7 @@ def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
     if isinstance(judge, JudgeConfig):
         return judge
     if isinstance(judge, str | Path | Mapping):
-        return load_judge_config(judge)
+        return load_judge_config(judge, from_code=isinstance(judge, Mapping))
     if callable(judge):
         return judge
     raise ConfigError(
@@ -174,13 +204,14 @@ def _find(source: str | Path) -> Path | None:
     """The file that `source` names, None for a bare backend or a model's name."""
     if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
         path = Path(source)
-        shipped = path.parts[:1] == ("configs",) and not path.exists()
-        return find("configs", Path(*path.parts[1:]).as_posix()) if shipped else path
+        report_shadow_at(path)
+        is_shipped = path.parts[:1] == ("configs",) and not path.exists()
+        return find("configs", Path(*path.parts[1:]).as_posix()) if is_shipped else path
     for folder in _folders():
         if (path := folder / f"{source}.yaml").is_file():
+            report_judge_shadow(source, path)
             return path
-    named = judge_of_model(source)
-    if source in JUDGES or (named is not None and ("/" in source or _entry(str(named["backend"]), source))):
+    if _needs_no_file(source):
         return None
     known = sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")} | set(JUDGES))
     close = get_close_matches(source, known, n=1)
@@ -192,12 +223,44 @@ def _find(source: str | Path) -> Path | None:
     )
 
 
-def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfig:
+def _needs_no_file(name: str) -> bool:
+    """Whether a judge's name is a backend or a model."""
+    named = judge_of_model(name)
+    return name in JUDGES or (named is not None and ("/" in name or bool(_entry(str(named["backend"]), name))))
+
+
+def report_judge_shadow(name: str, path: Path) -> bool:
+    """Report a judge's file by whose name another judge is meant elsewhere. Raises: ConfigError [shadowed]."""
+    original = shipped("configs", f"judges/{name}.yaml")
+    if original is None and _needs_no_file(name):
+        original = Path(name)
+    return report_shadow("judge", name, path, original=original)
+
+
+def local_judge(name: str) -> Path | None:
+    """Return the file of a judge called `name` where the program runs."""
+    return next(
+        (path for folder in (Path("judges"), Path("configs", "judges")) if (path := folder / f"{name}.yaml").is_file()),
+        None,
+    )
+
+
+def _checked(
+    data: Mapping[str, Any], *, where: str, folder: Path, file: Path | None = None, from_code: bool = False
+) -> JudgeConfig:
     data = dict(data)
-    if isinstance(data.get("of"), str | Mapping):
-        data["of"] = _beside(data["of"], folder)
+
+    def loaded(one: object) -> object:
+        return _beside(one, folder, file, from_code=from_code) if isinstance(one, str | Mapping) else one
+
+    if "of" in data:
+        data["of"] = loaded(data["of"])
     if isinstance(data.get("judges"), list):
-        data["judges"] = [_beside(one, folder) if isinstance(one, str | Mapping) else one for one in data["judges"]]
+        data["judges"] = [loaded(one) for one in data["judges"]]
+    backend = data.get("backend")
+    if data.get("base_url") is None and isinstance(backend, str) and (record := (BACKENDS | PROVIDERS).get(backend)):
+        url = base_url_from_environment(record.key_variable)
+        data |= {"base_url": url} if url else {}
     prompt = data.get("prompt")
     if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
         data["prompt"] = str(folder / prompt)
@@ -223,6 +286,8 @@ def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfi
 
 def _check_provider(config: JudgeConfig, where: str) -> None:
     record = backend_of(config.backend)
+    if config.backend == "litellm" and (fault := litellm_fault(config.model or "", config.parameters)):
+        raise _wrong(where, fault)
     if config.backend in PROVIDERS and not config.address:
         raise _wrong(where, f"{record.title} has an address for each of its users. Give yours as base_url.")
     for name in record.refuses.keys() & config.request_parameters.keys():
@@ -246,11 +311,11 @@ def _priced(data: Mapping[str, Any]) -> dict[str, Any]:
     return rest | {"price_in": data["price"], "price_out": data["price"]}
 
 
-def _beside(source: str | Mapping[str, Any], folder: Path) -> JudgeConfig:
+def _beside(source: str | Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool) -> JudgeConfig:
     """The judge that another judge's file in `folder` names."""
     if isinstance(source, str) and source.endswith((".yaml", ".yml")):
         return load_judge_config(folder / source)
-    return load_judge_config(source)
+    return load_judge_config(source, file=file, from_code=from_code)
 
 
 def _wrong(where: str, problem: str) -> ConfigError:

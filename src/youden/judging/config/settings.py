@@ -6,16 +6,19 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backend_records import JURY, REPLAY, backend_of
-from youden.judging.call.connection import Connection, basic_authorization, url_passwords
+from youden.judging.call.connection import Connection, basic_authorization, public_address, url_passwords
 from youden.judging.config.answering import Answering, Fetching
+from youden.judging.config.trust import BASE_URLS, KeyUse, check_uses, host_of, is_loopback, key_uses
 from youden.judging.question.questions import Questions
 from youden.nouns import Json
 from youden.nouns.judging import AnswerKind
+from youden.resources import stays_in_folder
 
 DOTENV = ".env"
 _NOT_PARAMETERS = {"model", "messages", "temperature", "max_tokens", "seed", "stream", "n"}
@@ -39,6 +42,8 @@ class JudgeConfig(Fetching, Answering):
     _price_source: str = PrivateAttr(default="the judge's config")
     _batched: bool = PrivateAttr(default=False)
     _beside: tuple[Path, ...] = PrivateAttr(default=())
+    _file: Path | None = PrivateAttr(default=None)
+    _from_code: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _fits_its_backend(self) -> Self:
@@ -180,6 +185,23 @@ class JudgeConfig(Fetching, Answering):
         config._beside = (*self._beside, *folders)
         return config
 
+    def described_in(self, file: Path | None, *, from_code: bool = False) -> Self:
+        """Return this judge with the file that describes it, which an error names.
+
+        from_code: its keys were written in Python. Code needs no permission to send a variable, for it can read them all.
+        """
+        config = self.model_copy()
+        config._file, config._from_code = file, from_code
+        return config
+
+    def key_uses(self) -> tuple[KeyUse, ...]:
+        """Return which environment variables are sent to which hosts, for a jury those of all its judges."""
+        if self.judges:
+            return tuple(use for judge in self.judges for use in judge.key_uses())
+        if not self.makes_calls:
+            return ()
+        return key_uses(self.backend, self.model, self.key_variable, self.urls)
+
     def key_found(self, environment: Mapping[str, str]) -> tuple[str | None, str]:
         """(the key, where it was found): in `environment`, else in a file `.env` beside the judge's file or the run's, or where
         the command runs. Nothing but this key is ever taken from such a file."""
@@ -188,15 +210,69 @@ class JudgeConfig(Fetching, Answering):
             return None, ""
         if given := environment.get(variable, "").strip():
             return given, "the environment"
-        for folder in dict.fromkeys((*self._beside, Path())):
-            if (file := folder / DOTENV).is_file() and (key := _in_file(file, variable)):
+        for file in self._env_files():
+            if file.is_file() and stays_in_folder(file) and (key := _in_file(file, variable)):
                 return key, str(file)
         return None, ""
+
+    def _env_files(self) -> tuple[Path, ...]:
+        return tuple(folder / DOTENV for folder in dict.fromkeys((*self._beside, Path())))
+
+    def describe_connections(self) -> list[str]:
+        """Return, for this judge or each judge of a jury, where it sends texts and which variable holds its key."""
+        if self.judges:
+            return [line for judge in self.judges for line in judge.describe_connections()]
+        if not self.makes_calls:
+            return []
+        hosts = [public_address(url).partition("://")[2].partition("/")[0] for url in self.urls]
+        where = ", ".join(hosts) or f"the host that {self.backend} knows for {self.model}"
+        key = f"key from {self.key_variable}" if self.key_variable is not None else "no key"
+        if self.backend == "litellm" and self.key_variable is None:
+            key = "key found by litellm"
+        if any(basic_authorization(url) for url in self.urls):
+            key = "password in its base_url"
+        return [f"{self.name} at {where}, {key}"]
+
+    def check_trust(self, environment: Mapping[str, str]) -> None:
+        """Check, before anything is sent, that every key may go where it is sent, for a jury those of all its judges.
+
+        Raises
+        ------
+        ConfigError
+            [key-not-trusted], [key-over-http]; [env-base-url] where the file that holds the key names another host for it.
+        """
+        for judge in self.judges:
+            judge.check_trust(environment)
+        key, where = self.key_found(environment)
+        sends = key is not None or (self.makes_calls and self.key_variable is None)
+        if sends and not self._from_code:
+            check_uses(self.key_uses(), judge=self.name, file=self._file)
+        for url in self.urls if self.makes_calls else ():
+            secret = key is not None or basic_authorization(url) is not None
+            if secret and urlsplit(url).scheme == "http" and not is_loopback(host_of(url)):
+                raise ConfigError(
+                    f"The judge '{self.name}' would send a key to {host_of(url)} over http, where others can read it. "
+                    "Nothing was sent. Give an address that begins with https://, or set `api_key_env: null`.",
+                    slug="key-over-http",
+                )
+        name, _ = BASE_URLS.get(self.key_variable or "", ("", ""))
+        if (
+            name
+            and key is not None
+            and self.base_url is None
+            and where != "the environment"
+            and _in_file(Path(where), name)
+        ):
+            raise ConfigError(
+                f"{where} holds the key in {self.key_variable} and an address in {name}, which is read from the process's "
+                f"environment alone. Export {name}, or write the address as base_url into a judge's file.",
+                slug="env-base-url",
+            )
 
     def connection(self, environment: Mapping[str, str]) -> Connection:
         """The way to the model, with the key that `environment` holds.
 
-        Raises: JudgeError [judge-no-key], ConfigError [judge-two-keys].
+        Raises: JudgeError [judge-no-key], ConfigError [judge-two-keys], and as `check_trust`.
         """
         url = self.url
         authorization = None if url is None else basic_authorization(url)
@@ -208,11 +284,13 @@ class JudgeConfig(Fetching, Answering):
                 "Set `api_key_env: null`, or take them out of base_url.",
                 slug="judge-two-keys",
             )
+        self.check_trust(environment)
         needs = backend_of(self.backend)
         if key is None and (variable is not None or (needs.address and self.address == needs.address)):
             raise JudgeError(
                 f"The judge '{self.name}' needs a key, and the environment variable {variable or needs.key_variable} "
-                "is empty or not set, and no .env beside the config or here has it. Set it; for a server that wants no key "
+                "is empty or not set, and no .env beside the config or here has it"
+                f"{self._env_files_that_leave()}. Set it; for a server that wants no key "
                 "give its base_url and `api_key_env: null`.",
                 slug="judge-no-key",
             )
@@ -224,6 +302,11 @@ class JudgeConfig(Fetching, Answering):
             authorization=authorization,
             secrets=(*_secrets_in(environment), *url_passwords(url or "")),
         )
+
+    def _env_files_that_leave(self) -> str:
+        """Words on files `.env` that are not followed."""
+        files = [str(file) for file in self._env_files() if file.is_file() and not stays_in_folder(file)]
+        return f" ({', '.join(files)} links to a file outside its folder and is not read)" if files else ""
 
     def describe(self) -> dict[str, Json]:
         """Everything of this judge that an answer depends on."""

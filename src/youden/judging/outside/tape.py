@@ -93,6 +93,12 @@ def inserted(tape: Tape) -> Iterator[Tape]:
         tape.save()
 
 
+def only_plays() -> bool:
+    """Return whether a tape is inserted that records nothing, so that no server is asked."""
+    tape = _inserted.get()
+    return tape is not None and not tape.records
+
+
 def with_cassette(backend: Backend, *, address: str, who: str, judge: Mapping[str, Json] | None = None) -> Backend:
     """`backend` behind the inserted tape, or `backend` itself where there is none.
 

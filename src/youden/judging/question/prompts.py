@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.errors import ConfigError
 from youden.nouns import Message
-from youden.resources import find
+from youden.resources import find, stays_in_folder
 from youden.text.printable import sendable
 from youden.text.regular_files import read_regular_text
 from youden.text.yaml_text import YamlError, front_matter, misfit
@@ -104,6 +104,11 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     path = Path(name_or_path)
     if path.suffix != ".md":
         path = find("prompts", f"{name_or_path}.md")
+    if path.exists() and not stays_in_folder(path):
+        raise ConfigError(
+            f"The prompt {path} links to a file outside its folder, which is not read. Give the path of the file.",
+            slug="prompt-unreadable",
+        )
     try:
         text = read_regular_text(path)
     except FileNotFoundError:

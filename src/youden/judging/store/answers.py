@@ -20,8 +20,9 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -37,7 +38,7 @@ from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Pl
 from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
 from youden.registry import Registry
-from youden.text.printable import is_file, shown
+from youden.text.printable import is_file, is_on_network, shown
 
 
 def payment_of(usd: float, completion: Completion | None) -> Payment:
@@ -109,6 +110,60 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
     [store-server-old]; JudgeError [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-away].
     """
     return Store(open_place(place, read_only=read_only))
+
+
+@dataclass
+class _Permission:
+    """Which stores on a network may be opened although only a folder's config names them."""
+
+    every: bool
+    places: set[str]
+
+
+_permission = _Permission(every=False, places=set())
+
+
+@contextmanager
+def network_stores_allowed() -> Iterator[None]:
+    """Allow that stores on a network are opened inside the block although only a folder's config names them."""
+    before, _permission.every = _permission.every, True
+    try:
+        yield
+    finally:
+        _permission.every = before
+
+
+def allow_store(place: str) -> None:
+    """Allow that the store at `place` is opened, because the user named it."""
+    _permission.places.add(shown(place))
+
+
+def check_store_allowed(place: str | Path) -> None:
+    """Check that a command that reads a folder may open the store that the folder's config names.
+
+    A file may be opened. A server may not, for it would get the user's password (PGPASSWORD, ~/.pgpass) and see that the folder
+    was read; unless the user named it on the command line or in YOUDEN_STORE, or gave --open-store.
+
+    Raises
+    ------
+    ConfigError
+        [store-not-opened].
+    """
+    named = shown(str(place))
+    own = {shown(os.environ.get(VARIABLE, "")), *_permission.places}
+    if not is_on_network(place) or _permission.every or named in own:
+        return
+    raise ConfigError(
+        f"The folder's config names the store {named}. It was not opened, because a password of yours could go to that host. If "
+        f"you know the host, add --open-store, or name the store in the variable {VARIABLE}.",
+        slug="store-not-opened",
+    )
+
+
+def open_store_of_folder(place: str | Path) -> Store:
+    """Open, for reading, the store that a folder's config names. Raises: as `check_store_allowed` and `open_store`."""
+    check_store_allowed(place)
+    return open_store(place, read_only=True)
 
 
 class Store:

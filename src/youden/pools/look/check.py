@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_config import RunConfig
 from youden.errors import ConfigError, PlanError, YoudenError
-from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config, price
+from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_of_run, price
 from youden.judging.estimate import estimate
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Positions, or_none
@@ -48,7 +48,7 @@ def cost_of_run(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
 
     Raises: PoolError, PlanError, ConfigError.
     """
-    judge = load_judge_config(config.judge)
+    judge = load_judge_of_run(config)
     plan = draw_run_plan(config, unwritten)
     cost = estimate(plan, judge)
     return DesignCost(plan.design, judge.name, cost.calls, cost.tokens_in, cost.tokens_out, cost.usd)

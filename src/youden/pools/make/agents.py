@@ -17,7 +17,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.question.prompts import fence
 from youden.nouns import Message
-from youden.resources import find
+from youden.resources import find, report_shadow_at, stays_in_folder
 from youden.text.regular_files import read_regular_text
 from youden.text.transforms import Step
 from youden.text.yaml_text import YamlError, front_matter, misfit, read_yaml
@@ -57,6 +57,11 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     Raises: ConfigError [not-found], [instruction].
     """
     path = folder / name if name.endswith(".md") else find("prompts", f"agents/{name}.md")
+    if path.exists() and not stays_in_folder(path):
+        raise ConfigError(
+            f"The instruction {path} links to a file outside its folder, which is not read. Give the path of the file.",
+            slug="instruction",
+        )
     try:
         whole = read_regular_text(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -207,6 +212,7 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
 
 
 def _located(path: Path) -> Path:
+    report_shadow_at(path)
     kind = path.parts[0] if path.parts else ""
     if not path.exists() and kind in ("configs", "datasets"):
         path = find("configs" if kind == "configs" else "datasets", Path(*path.parts[1:]).as_posix())
@@ -238,7 +244,7 @@ def _model(name: str, said: _File, place: Path, model_map: Mapping[str, str]) ->
     target = model_map.get(name, model_map.get(ALL, name))
     try:
         given = said.models.get(target, target)
-        config = load_judge_config(given if isinstance(given, str) else {"name": target, **given})
+        config = load_judge_config(given if isinstance(given, str) else {"name": target, **given}, file=place)
         if not config.makes_calls:
             raise ConfigError(f"'{config.backend}' makes no calls, so it writes no text.", slug="model-map")
     except YoudenError as error:

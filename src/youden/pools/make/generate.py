@@ -26,7 +26,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.engine import connect
+from youden.judging.engine import check_trust, connect
 from youden.judging.outside.cassette_file import Entry, entry
 from youden.judging.question.questions import canonical, key_of
 from youden.judging.store.answers import Store, open_store
@@ -116,6 +116,8 @@ class Models:
         self.budget = Budget(asking.max_cost)
         self._stop = StopReason()
         self._callers: dict[str, Caller] = {}
+        if not replay:
+            check_trust((config for name, config in configs.items() if name not in judges), environment)
         for name, config in configs.items():
             if name in judges:
                 backend = Backend(partial(judges.__getitem__, name))

@@ -10,8 +10,8 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.judging.config.judge_files import JudgeConfig, load_judge_config
-from youden.judging.store.answers import open_store
+from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
+from youden.judging.store.answers import open_store_of_folder
 from youden.nouns import Completion, Json, Pool, Verdicts
 from youden.report.data.evidence import ReportTexts
 from youden.report.data.ranking_tables import clipped, readable
@@ -77,8 +77,8 @@ def find_sources(folder: RunFolder, texts: ReportTexts, judge: Mapping[str, Json
         try:
             config = folder.read_config()
             store = config.store_place
-            with open_store(store, read_only=True):
-                prompt = _prompt(load_judge_config(config.judge), str(judge.get("prompt_digest")))
+            with open_store_of_folder(store):
+                prompt = _prompt(load_judge_of_run(config), str(judge.get("prompt_digest")))
             if prompt is None:
                 missing.append("The judge's prompt has changed since, so it is not shown.")
         except YoudenError as error:
@@ -132,7 +132,7 @@ def raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, .
     if store is None:
         return (None,) * len(keys)
     names = [key.decode() for key in keys]
-    with open_store(store, read_only=True) as answers:
+    with open_store_of_folder(store) as answers:
         found = answers.answers([name for name in names if name])
     return tuple(_raw(found[name]) if name in found else None for name in names)
 

@@ -15,8 +15,8 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import TrialBlock
 from youden.errors import YoudenError
-from youden.judging.config.judge_files import load_judge_config, price
-from youden.judging.store.answers import open_store
+from youden.judging.config.judge_files import load_judge_of_run, price
+from youden.judging.store.answers import open_store_of_folder
 from youden.nouns import INDEPENDENT, PAIRED, CallFacts, Plan
 from youden.nouns.pool import Floats, Positions
 from youden.report.data.answer_blocks import (
@@ -105,8 +105,8 @@ def _reused_usd(folder: RunFolder) -> float | None:
         return None
     try:
         config = folder.read_config()
-        judge = load_judge_config(config.judge)
-        with open_store(config.store_place, read_only=True) as store:
+        judge = load_judge_of_run(config)
+        with open_store_of_folder(config.store_place) as store:
             found = store.answers(sorted({key.decode() for key in result.key[result.reused].tolist()})).values()
     except YoudenError:
         return None

@@ -1,0 +1,278 @@
+"""The trust rule: an environment variable is sent only to the hosts that are known for it, or that the user allowed.
+
+Known are the hosts of the providers in `backend_records` and those in `HOSTS`. What a user allows is kept in a file of the user,
+outside every project, as pairs of a variable and a host: a file that comes with a project cannot allow anything. The user's
+process environment allows a host by a variable such as OPENAI_BASE_URL.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import yaml
+
+from youden.errors import ConfigError
+from youden.judging.backend_records import BACKENDS, PROVIDERS
+from youden.text.printable import typed
+from youden.text.yaml_text import read_yaml
+
+_AZURE = ("*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com")
+_BEDROCK = ("bedrock-runtime.*.amazonaws.com", "bedrock-runtime-fips.*.amazonaws.com", "bedrock-mantle.*.api.aws")
+_GOOGLE = ("*.googleapis.com",)
+
+HOSTS: Mapping[str, tuple[str, ...]] = {
+    "AWS_ACCESS_KEY_ID": _BEDROCK,
+    "AWS_BEARER_TOKEN_BEDROCK": _BEDROCK,
+    "AWS_SECRET_ACCESS_KEY": _BEDROCK,
+    "AZURE_API_KEY": _AZURE,
+    "AZURE_OPENAI_API_KEY": _AZURE,
+    "DEEPINFRA_API_KEY": ("api.deepinfra.com",),
+    "GOOGLE_API_KEY": _GOOGLE,
+    "GOOGLE_APPLICATION_CREDENTIALS": _GOOGLE,
+    "OPENAI_API_KEY": ("*.api.openai.com",),
+    "SAMBANOVA_API_KEY": ("api.sambanova.ai",),
+}
+"""Hosts of a variable beyond the address of its provider; `*` stands for one label. Anybody can rent a host below
+amazonaws.com, so only Bedrock's own are here."""
+
+BASE_URLS: Mapping[str, tuple[str, str]] = {
+    "ANTHROPIC_API_KEY": ("ANTHROPIC_BASE_URL", "/v1"),
+    "AZURE_OPENAI_API_KEY": ("AZURE_OPENAI_ENDPOINT", "/openai/v1"),
+    "OPENAI_API_KEY": ("OPENAI_BASE_URL", ""),
+}
+"""The variable of the process environment that says where a key goes, and so allows its host; and what the address ends in, which
+the providers' own libraries add."""
+
+_FOUND_BY_LITELLM = {
+    **BACKENDS["litellm"].hosts,
+    "vertex_ai": ("GOOGLE_APPLICATION_CREDENTIALS",),
+    "azure": ("AZURE_API_KEY",),
+}
+_WITHOUT_CREDENTIALS = {"openai", "hosted_vllm", "lm_studio", "llamafile", "ollama", "ollama_chat"}
+"""Providers of litellm that send no credential of their own to a given address."""
+
+
+LITELLM_PARAMETERS = frozenset(
+    [
+        "allowed_openai_params",
+        "aws_region_name",
+        "extra_body",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "min_p",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "reasoning_effort",
+        "repetition_penalty",
+        "response_format",
+        "safety_settings",
+        "seed",
+        "service_tier",
+        "stop",
+        "thinking",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+        "user",
+        "verbosity",
+        "vertex_location",
+        "vertex_project",
+    ]
+)
+"""Parameters that litellm takes of a judge's file. Others may name an address, a key or another model; what a provider alone
+knows goes into extra_body."""
+
+_PART_OF_HOST = re.compile(r"[a-z0-9-]+")
+
+
+class KeyUse(NamedTuple):
+    """An environment variable, and the host that its value is sent to."""
+
+    variable: str
+    host: str
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL without its port, in lower case.
+
+    >>> host_of("https://me@API.openai.com:443/v1")
+    'api.openai.com'
+    """
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether the host is this machine.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost.example.com")
+    (True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
+    """Return which environment variables a judge sends to which hosts.
+
+    litellm finds the key of a provider by itself and knows its host, which is called `litellm/PROVIDER` here. At an address of
+    the judge's own it would send there what it finds.
+    """
+    provider = (model or "").partition("/")[0] if "/" in (model or "") else "openai"
+    hosts = [host_of(url) for url in urls]
+    if variable is not None:
+        return tuple(KeyUse(variable, host) for host in hosts or [f"{backend}/{provider}"])
+    if backend != "litellm" or provider in _WITHOUT_CREDENTIALS:
+        return ()
+    return tuple(
+        KeyUse(name, host) for host in hosts for name in _FOUND_BY_LITELLM.get(provider, _litellm_names(provider))
+    )
+
+
+def _litellm_names(provider: str) -> tuple[str, ...]:
+    """How litellm calls the key of a provider."""
+    name = re.sub(r"\W", "_", provider).upper()
+    return f"{name}_API_KEY", f"{name}_API_TOKEN"
+
+
+def litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
+    """Return what in a judge's file would make litellm send a request elsewhere than to its provider; None for most files."""
+    if unknown := sorted(parameters.keys() - LITELLM_PARAMETERS):
+        return f"litellm could send the request elsewhere by the parameter {unknown[0]!r}; write it under extra_body."
+    for name in ("aws_region_name", "vertex_location"):  # parts of the host's name
+        if name in parameters and not _PART_OF_HOST.fullmatch(str(parameters[name])):
+            return f"{name} is {str(parameters[name])[:60]!r}. Give a region, such as us-east-1."
+    regions = [rest.split(":")[2:3] for rest in model.split("arn:")[1:]]
+    if "://" in model or not all(region and _PART_OF_HOST.fullmatch(region[0]) for region in regions):
+        return f"the model {model[:60]!r} holds an address. Give its name alone; an address is given as base_url."
+    return None
+
+
+def is_known(use: KeyUse) -> bool:
+    """Return whether the host is one that is known for the variable.
+
+    >>> is_known(KeyUse("OPENAI_API_KEY", "api.openai.com")), is_known(KeyUse("OPENAI_API_KEY", "api.openai.com.evil.com"))
+    (True, False)
+    """
+    if use.variable in _litellm_names(use.host.removeprefix("litellm/")):
+        return use.host.startswith("litellm/")
+    return any(re.fullmatch(pattern, use.host) for pattern in _known_hosts().get(use.variable, ()))
+
+
+@cache
+def _known_hosts() -> Mapping[str, tuple[str, ...]]:
+    """Patterns by variable: of hosts and, for litellm, of providers."""
+    known = {variable: [*hosts] for variable, hosts in HOSTS.items()}
+    for name, record in (BACKENDS | PROVIDERS).items():
+        if record.key_variable is not None:
+            own = [host_of(record.address)] if record.address else []
+            known.setdefault(record.key_variable, []).extend([*own, f"litellm/{record.priced_as or name}"])
+    return {
+        variable: tuple(re.escape(host).replace(r"\*", "[a-z0-9-]+") for host in hosts)
+        for variable, hosts in known.items()
+    }
+
+
+def is_allowed(use: KeyUse) -> bool:
+    """Return whether the variable may be sent to the host. Raises: ConfigError [trust-file]."""
+    if not use.host:
+        return False
+    given = base_url_from_environment(use.variable)
+    if is_known(use) or (given is not None and use.host == host_of(given)):
+        return True
+    return use.host in read_trusted(trusted_file()).get(use.variable, ())
+
+
+def base_url_from_environment(variable: str | None) -> str | None:
+    """Return the address that the process environment gives for the key in `variable`, None where it gives none."""
+    name, ending = BASE_URLS.get(variable or "", ("", ""))
+    url = os.environ.get(name, "").strip().rstrip("/")
+    return (url.removesuffix(ending) + ending) or None if url else None
+
+
+def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
+    """Raise ConfigError [key-not-trusted] for the first use that is not allowed. file: where the judge is described."""
+    for use in uses:
+        if is_allowed(use):
+            continue
+        where = f"the judge '{judge}'" if file is None else str(file)
+        command = typed(["youden", "doctor", "JUDGE.yaml" if file is None else str(file), "--trust"])
+        raise ConfigError(
+            f"{where} would send the environment variable {use.variable} to {use.host}, which is not a known host of that key. "
+            f"Nothing was sent. If you trust the file and the host, allow this once: {command}",
+            slug="key-not-trusted",
+        )
+
+
+def trusted_file() -> Path:
+    """Return where the allowed pairs are kept: `youden/trusted.yaml` in the user's configuration directory.
+
+    A relative XDG_CONFIG_HOME is ignored, as its specification demands: it would lead into the project.
+    """
+    name = "APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME"
+    base = os.environ.get(name, "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".config") / "youden" / "trusted.yaml"
+
+
+def read_trusted(path: Path) -> dict[str, list[str]]:
+    """Return the allowed hosts by variable; none where there is no file. Raises: ConfigError [trust-file]."""
+    try:
+        read = read_yaml(path) or {}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise _damaged(path, " ".join(str(error).split())) from None
+    if not isinstance(read, dict):
+        raise _damaged(path, "it has no keys")
+    for variable, hosts in read.items():
+        if (
+            not isinstance(variable, str)
+            or not isinstance(hosts, list)
+            or not all(isinstance(one, str) for one in hosts)
+        ):
+            raise _damaged(path, f"{variable!r:.60} has no list of hosts")
+    return read
+
+
+def _damaged(path: Path, problem: str) -> ConfigError:
+    return ConfigError(
+        f"{path} cannot be used: {problem}. Write lines such as `OPENAI_API_KEY: [gateway.example.com]`, or delete the file.",
+        slug="trust-file",
+    )
+
+
+def allow(uses: Iterable[KeyUse]) -> Path:
+    """Add the uses to the user's file and return its path. The file is replaced atomically; only its owner may read it."""
+    path = trusted_file()
+    trusted = read_trusted(path)
+    for use in uses:
+        hosts = trusted.setdefault(use.variable, [])
+        if use.host not in hosts:
+            hosts.append(use.host)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".trusted-")  # its mode is 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(
+                "# Environment variables and the hosts they may be sent to; `youden doctor JUDGE --trust` adds to it.\n"
+            )
+            yaml.safe_dump(trusted, file)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path
