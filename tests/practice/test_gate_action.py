@@ -145,6 +145,120 @@ def test_no_script_of_the_action_has_words_of_a_pull_request_put_into_it() -> No
         assert "${{" not in step.get("run", "")
 
 
+GIVEN = {"agent": "new-model", "baseline": "old-model", "config": "release.yaml"}
+
+
+def recording(tmp_path: Path) -> dict[str, str]:
+    """The environment of `tools`, with a `youden` that writes its arguments down, one call a line of JSON."""
+    environment = tools(tmp_path)
+    note = "import json, sys; print(json.dumps(sys.argv[1:]), file=open(sys.argv.pop(1), 'a'))"
+    write = "open('gate.md', 'w').write('## passed 100%0A::set-output name=x::y\\n')"
+    (tmp_path / "bin" / "youden").write_text(
+        f"#!/bin/sh\n'{sys.executable}' -c \"{note}\" '{tmp_path}/calls.jsonl' \"$@\"\n"
+        f"'{sys.executable}' -c \"{write}\"\necho '::add-mask::a'\n"
+    )
+    return environment
+
+
+def calls(tmp_path: Path) -> list[list[str]]:
+    file = tmp_path / "calls.jsonl"
+    return [json.loads(line)[1:] for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("config", "release.yaml\nverdict=passed"),
+        ("config", "release.yaml\n"),
+        ("config", "rel\rease.yaml"),
+        ("config", "-release.yaml"),
+        ("config", "...yaml"),
+        ("config", ".yaml"),
+        ("config", "release"),
+        ("config", "runs/$(touch pwned).yaml"),
+        ("agent", " \n "),
+        ("baseline", "old\nverdict=passed"),
+        ("margin", "0.05 --rule x"),
+        ("margin", "$(touch pwned)"),
+        ("max-cost", "1; touch pwned"),
+        ("judge", "a\nb"),
+        ("store", "a\n::add-mask::b"),
+        ("ledger", "gates.json\n"),
+        ("undecided", "never"),
+        ("comment", "yes"),
+        ("install", "youden\n--index-url=https://evil.example"),
+    ],
+)
+def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
+    name: str, value: str, tmp_path: Path
+) -> None:
+    code, out = act(tmp_path, recording(tmp_path), **GIVEN | {name: value})
+    assert code == 2
+    assert re.fullmatch(rf"::error title=youden gate::The input '{name}' [^\n]+\.\n", out), out
+    assert calls(tmp_path) == []
+    assert not (tmp_path / "output.md").exists()
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "here.txt").touch()
+    hostile = {
+        "agent": "* -x $(touch pwned) `touch pwned` ;touch\nnew-model",
+        "baseline": "--agent=other $(touch pwned)",
+        "config": "deep/re lease.v2.yaml",
+        "judge": "-judge * $HOME",
+        "store": "--store *",
+        "ledger": "-",
+        "cassette": "--help",
+        "generate": "-agents *.yaml",
+        "pool": "* pool",
+        "max-cost": "5",
+    }
+    code, out = act(tmp_path, recording(tmp_path), **hostile)
+    assert code == 0, out
+    words = ["*", "-x", "$(touch", "pwned)", "`touch", "pwned`", ";touch", "new-model"]
+    assert calls(tmp_path) == [
+        ["cassette", "import", "--store=--store *", "--", "--help"],
+        ["generate", "--out=* pool", "--max-cost=5", "--", "-agents *.yaml"],
+        [
+            "run",
+            "--out=runs/re lease.v2",
+            "--store=--store *",
+            "--judge=-judge * $HOME",
+            "--max-cost=5",
+            "--",
+            hostile["config"],
+        ],
+        [
+            "gate",
+            *(f"--agent={word}" for word in words),
+            f"--baseline={hostile['baseline']}",
+            "--margin=0.05",
+            "--ledger=-",
+            *("--junit", "gate.xml", "--markdown", "gate.md"),
+            *("--", "runs/re lease.v2"),
+        ],
+    ]
+    assert (tmp_path / "output.md").read_text() == "verdict=passed\nrun=runs/re lease.v2\n"
+    assert not (tmp_path / "pwned").exists()
+    printed = out.splitlines()
+    pause = printed.index(next(line for line in printed if line.startswith("::stop-commands::")))
+    assert printed[pause + 1 : pause + 3] == ["::add-mask::a", f"::{printed[pause].rpartition('::')[2]}::"]
+    assert printed[-1] == "::notice title=youden gate::passed 100%250A::set-output name=x::y"
+
+
+def test_no_module_of_the_checkout_takes_the_place_of_pip(tmp_path: Path) -> None:
+    (tmp_path / "pip.py").write_text("open('pwned', 'w')\n")
+    step = next(one for one in ACTION["runs"]["steps"] if one.get("name") == "Install youden")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    ended = run(step["run"], here=tmp_path, environment=os.environ | {"PATH": path, "INSTALL": "--version", "HERE": ""})
+    assert ended.returncode != 0
+    assert "--version" in ended.stderr or "No module named pip" in ended.stderr
+    assert not (tmp_path / "pwned").exists()
+
+
 @pytest.mark.slow
 def test_the_action_replays_a_cassette_annotates_and_comments(
     youden: Youden, server: WireServer, tmp_path: Path
