@@ -119,6 +119,17 @@ def test_a_server_that_the_user_named_is_opened(
     assert listener.connections
 
 
+def test_a_command_that_asks_does_not_hand_the_password_to_a_server_that_only_a_config_names(
+    received: Path, listener: Listener, youden: Youden
+) -> None:
+    for command in ("run", "judge", "calibrate"):
+        assert youden(command, "r.yaml").refuses("store-password"), command
+    assert youden("extend", "runs/r", "--calls", "20").refuses("store-password")
+    assert listener.connections == []
+    assert "[store-away]" in youden("run", "r.yaml", "--store", listener.store).err
+    assert listener.connections
+
+
 def test_a_command_that_reads_a_run_writes_to_no_file_outside_it(
     received: Path, youden: Youden, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -218,8 +218,9 @@ def test_an_address_and_a_proxy_in_a_file_env_are_not_used(
 def test_a_key_over_http_to_another_machine_is_refused_even_where_it_was_allowed(
     backend: str, clone: Clone, youden: Youden
 ) -> None:
-    allow([KeyUse("OPENAI_API_KEY", "gateway.example")])
     clone.judge(backend=backend, base_url="http://gateway.example/v1")
+    assert youden("doctor", "mine", "--trust").refuses("key-over-http")
+    allow([KeyUse("OPENAI_API_KEY", "gateway.example")])
     assert youden("run", "r.yaml").refuses("key-over-http")
     clone.judge(backend=backend, base_url="http://me:password@gateway.example/v1", api_key_env=None)
     assert youden("run", "r.yaml").refuses("key-over-http")
@@ -290,11 +291,14 @@ def test_every_shipped_judge_and_provider_works_without_permission(clone: Clone)
         ("AWS_BEARER_TOKEN_BEDROCK", "https://x.execute-api.us-east-1.amazonaws.com/v1", False),
         ("GEMINI_API_KEY", "https://generativelanguage.googleapis.com/v1beta/openai", True),
         ("GITHUB_TOKEN", "https://api.openai.com/v1", False),
+        ("OPENAI_API_KEY", "https://\u0430pi.openai.com/v1", False),
     ],
 )
 def test_a_key_is_known_at_its_providers_hosts_alone(variable: str, url: str, known: bool, clone: Clone) -> None:
     judge = load_judge_config({"backend": "wire", "model": "m", "base_url": url, "api_key_env": variable})
     assert [is_known(use) for use in judge.key_uses()] == [known]
+    assert judge.key_uses()[0].host.isascii()
+    assert judge.describe_connections()[0].isascii()
 
 
 @pytest.mark.parametrize(

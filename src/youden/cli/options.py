@@ -253,21 +253,21 @@ def open_store(function: Callable[..., R]) -> Callable[..., R]:
     )
     @wraps(function)
     def wrapped(*, opens_store: bool, **rest: object) -> R:
-        return _allowing_stores(function)(**rest) if opens_store else function(**rest)
+        return _allowing_stores(function, password=True)(**rest) if opens_store else function(**rest)
 
     return wrapped
 
 
 def opens_its_store(function: Callable[..., R]) -> Callable[..., R]:
-    """Lets a command that asks open whatever store its config names."""
-    return wraps(function)(_allowing_stores(function))
+    """Lets a command that asks open whatever store its config names, without the password in PGPASSWORD."""
+    return wraps(function)(_allowing_stores(function, password=False))
 
 
-def _allowing_stores(function: Callable[..., R]) -> Callable[..., R]:
+def _allowing_stores(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
     def allowed(**given: object) -> R:
         from youden.judging.store.answers import network_stores_allowed
 
-        with network_stores_allowed():
+        with network_stores_allowed(password=password):
             return function(**given)
 
     return allowed

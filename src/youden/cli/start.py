@@ -256,6 +256,8 @@ def _trust(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
     """Allow what these judges send, and print each pair of variable and host."""
     from youden.judging.config.trust import allow, is_known
 
+    for member in (one for judge in judges for one in judge.judges or (judge,)):
+        member.check_addresses(sends_key=member.key_variable is not None)
     uses = list(dict.fromkeys(use for judge in judges for use in judge.key_uses() if not is_known(use)))
     path = str(allow(uses)) if uses else None
     if as_json:

@@ -224,7 +224,11 @@ class JudgeConfig(Fetching, Answering):
             return [line for judge in self.judges for line in judge.describe_connections()]
         if not self.makes_calls:
             return []
-        hosts = [public_address(url).partition("://")[2].partition("/")[0] for url in self.urls]
+        ports = [public_address(url).partition("://")[2].partition("/")[0].rpartition(":") for url in self.urls]
+        hosts = [
+            host_of(url) + (f":{port}" if port.isdigit() else "")
+            for url, (_, _, port) in zip(self.urls, ports, strict=True)
+        ]
         where = ", ".join(hosts) or f"the host that {self.backend} knows for {self.model}"
         key = f"key from {self.key_variable}" if self.key_variable is not None else "no key"
         if self.backend == "litellm" and self.key_variable is None:
@@ -247,14 +251,7 @@ class JudgeConfig(Fetching, Answering):
         sends = key is not None or (self.makes_calls and self.key_variable is None)
         if sends and not self._from_code:
             check_uses(self.key_uses(), judge=self.name, file=self._file)
-        for url in self.urls if self.makes_calls else ():
-            secret = key is not None or basic_authorization(url) is not None
-            if secret and urlsplit(url).scheme == "http" and not is_loopback(host_of(url)):
-                raise ConfigError(
-                    f"The judge '{self.name}' would send a key to {host_of(url)} over http, where others can read it. "
-                    "Nothing was sent. Give an address that begins with https://, or set `api_key_env: null`.",
-                    slug="key-over-http",
-                )
+        self.check_addresses(sends_key=key is not None)
         name, _ = BASE_URLS.get(self.key_variable or "", ("", ""))
         if (
             name
@@ -268,6 +265,17 @@ class JudgeConfig(Fetching, Answering):
                 f"environment alone. Export {name}, or write the address as base_url into a judge's file.",
                 slug="env-base-url",
             )
+
+    def check_addresses(self, *, sends_key: bool) -> None:
+        """Check that no key or password goes to another machine over http. Raises: ConfigError [key-over-http]."""
+        for url in self.urls if self.makes_calls else ():
+            secret = sends_key or basic_authorization(url) is not None
+            if secret and urlsplit(url).scheme == "http" and not is_loopback(host_of(url)):
+                raise ConfigError(
+                    f"The judge '{self.name}' would send a key to {host_of(url)} over http, where others can read it. "
+                    "Nothing was sent. Give an address that begins with https://, or set `api_key_env: null`.",
+                    slug="key-over-http",
+                )
 
     def connection(self, environment: Mapping[str, str]) -> Connection:
         """The way to the model, with the key that `environment` holds.

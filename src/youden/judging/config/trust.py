@@ -103,14 +103,15 @@ class KeyUse(NamedTuple):
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL without its port, in lower case.
+    """Return the host of a URL without its port, in lower case and ASCII, so that no letter passes for another.
 
     >>> host_of("https://me@API.openai.com:443/v1")
     'api.openai.com'
     """
     try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
+        host = urlsplit(url).hostname or ""
+        return host if host.isascii() else host.encode("idna").decode()
+    except ValueError:  # UnicodeError is one
         return ""
 
 

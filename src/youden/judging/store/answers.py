@@ -81,6 +81,8 @@ def open_place(place: str | Path, *, read_only: bool) -> Place:
             f"There is no store for '{kind}://'. Give a path, sqlite:///path, or the URL of one of: {', '.join(STORES)}.",
             slug="store-url",
         )
+    if is_on_network(text):
+        _check_password(text)
     try:
         make = STORES.load(kind)
     except ImportError as error:
@@ -117,20 +119,29 @@ class _Permission:
     """Which stores on a network may be opened although only a folder's config names them."""
 
     every: bool
+    password: bool
     places: set[str]
 
+    def names(self, place: str | Path) -> bool:
+        """Whether the user named the store."""
+        return shown(place) in {shown(os.environ.get(VARIABLE, "")), *self.places}
 
-_permission = _Permission(every=False, places=set())
+
+_permission = _Permission(every=False, password=True, places=set())
 
 
 @contextmanager
-def network_stores_allowed() -> Iterator[None]:
-    """Allow that stores on a network are opened inside the block although only a folder's config names them."""
-    before, _permission.every = _permission.every, True
+def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
+    """Allow that stores on a network are opened inside the block although only a folder's config names them.
+
+    password: whether they may get the password in PGPASSWORD as well.
+    """
+    before = _permission.every, _permission.password
+    _permission.every, _permission.password = True, password
     try:
         yield
     finally:
-        _permission.every = before
+        _permission.every, _permission.password = before
 
 
 def allow_store(place: str) -> None:
@@ -149,14 +160,24 @@ def check_store_allowed(place: str | Path) -> None:
     ConfigError
         [store-not-opened].
     """
-    named = shown(str(place))
-    own = {shown(os.environ.get(VARIABLE, "")), *_permission.places}
-    if not is_on_network(place) or _permission.every or named in own:
+    if not is_on_network(place) or _permission.every or _permission.names(place):
         return
     raise ConfigError(
-        f"The folder's config names the store {named}. It was not opened, because a password of yours could go to that host. If "
-        f"you know the host, add --open-store, or name the store in the variable {VARIABLE}.",
+        f"The folder's config names the store {shown(place)}. It was not opened, because a password of yours could go to that "
+        f"host. If you know the host, add --open-store, or name the store in the variable {VARIABLE}.",
         slug="store-not-opened",
+    )
+
+
+def _check_password(place: str) -> None:
+    """Raise ConfigError [store-password] where PGPASSWORD would go to a host that only a config names."""
+    has_own = ":" in place.partition("://")[2].rpartition("@")[0]
+    if _permission.password or has_own or not os.environ.get("PGPASSWORD") or _permission.names(place):
+        return
+    raise ConfigError(
+        f"The config names the store {shown(place)}, whose host would get the password in PGPASSWORD. Nothing was sent. If you "
+        f"know the host, name the store by --store or in the variable {VARIABLE}, or put the password into ~/.pgpass.",
+        slug="store-password",
     )
 
 
