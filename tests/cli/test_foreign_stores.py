@@ -16,7 +16,7 @@ from commands import Youden, everything_in, wire_judge, write_small_run
 from wire_server import WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.judging.store.answers import network_stores_allowed
+from youden.judging.store.permission import network_stores_allowed
 from youden.view.shown import LiveRun
 
 
@@ -114,9 +114,15 @@ def test_with_the_option_a_server_is_opened(received: Path, listener: Listener, 
 def test_a_server_that_the_user_named_is_opened(
     received: Path, listener: Listener, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("YOUDEN_STORE", listener.store)
+    monkeypatch.setenv("YOUDEN_STORE", listener.store + "?sslmode=disable")
     youden("report", "runs/r").well()
-    assert listener.connections
+    n = len(listener.connections)
+    assert n > 0
+    file = received / "config.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    file.write_text(yaml.safe_dump(config | {"store": listener.store + "?hostaddr=127.0.0.1"}), encoding="utf-8")
+    youden("report", "runs/r").well()
+    assert len(listener.connections) == n
 
 
 def test_a_command_that_asks_does_not_hand_the_password_to_a_server_that_only_a_config_names(
@@ -125,6 +131,14 @@ def test_a_command_that_asks_does_not_hand_the_password_to_a_server_that_only_a_
     for command in ("run", "judge", "calibrate"):
         assert youden(command, "r.yaml").refuses("store-password"), command
     assert youden("extend", "runs/r", "--calls", "20").refuses("store-password")
+    for changed in (
+        listener.store.replace("reader@", "reader:@"),
+        listener.store.replace("reader@", "reader:theirs@") + "?hostaddr=127.0.0.1",
+        "postgresql://prod/answers?service=prod",
+    ):
+        config = yaml.safe_load((received.parents[1] / "r.yaml").read_text(encoding="utf-8"))
+        (received.parents[1] / "r.yaml").write_text(yaml.safe_dump(config | {"store": changed}), encoding="utf-8")
+        assert youden("run", "r.yaml").refuses("store-password"), changed
     assert listener.connections == []
     assert "[store-away]" in youden("run", "r.yaml", "--store", listener.store).err
     assert listener.connections

@@ -222,8 +222,6 @@ def test_a_key_over_http_to_another_machine_is_refused_even_where_it_was_allowed
     assert youden("doctor", "mine", "--trust").refuses("key-over-http")
     allow([KeyUse("OPENAI_API_KEY", "gateway.example")])
     assert youden("run", "r.yaml").refuses("key-over-http")
-    clone.judge(backend=backend, base_url="http://me:password@gateway.example/v1", api_key_env=None)
-    assert youden("run", "r.yaml").refuses("key-over-http")
 
 
 def test_what_openais_library_finds_for_openai_goes_to_no_other_host(

@@ -68,7 +68,7 @@ def plan_command(
     answered elsewhere and comes back by `youden judge CONFIG --import ANSWERS`.
     """
     chosen = run_options.run_config(config, said)
-    from youden.judging.store.answers import check_store_allowed
+    from youden.judging.store.permission import check_store_allowed
     from youden.protocol.coverage import coverage
     from youden.run.pipeline import plan_run
 

@@ -265,7 +265,7 @@ def opens_its_store(function: Callable[..., R]) -> Callable[..., R]:
 
 def _allowing_stores(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
     def allowed(**given: object) -> R:
-        from youden.judging.store.answers import network_stores_allowed
+        from youden.judging.store.permission import network_stores_allowed
 
         with network_stores_allowed(password=password):
             return function(**given)

@@ -96,7 +96,7 @@ def run_config(path: Path, said: Said) -> RunConfig:
         budget: dict[str, Json] = {"calls": None, "percent": None, "trials": None, "width": None}
         changes = budget | changes | ({} if "width" in said else {"width_share": None})
     if "store" in said:
-        from youden.judging.store.answers import allow_store
+        from youden.judging.store.permission import allow_store
 
         allow_store(str(said["store"]))
     config = with_usual_store(load_run_config(path, changes), options.usual_store())

@@ -28,7 +28,8 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.outside.exporting import ExportedPlan, Format, export_requests
 from youden.judging.outside.importing_answers import ImportCounts, import_answers
-from youden.judging.store.answers import VARIABLE, open_store
+from youden.judging.store.answers import open_store
+from youden.judging.store.permission import VARIABLE
 from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Plan, Verdicts
 from youden.run.keys import kept_keys

@@ -18,7 +18,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.config.judge_files import load_judge_of_run, price
 from youden.judging.question.questions import keys
-from youden.judging.store.answers import check_store_allowed, open_store_of_folder
+from youden.judging.store.answers import open_store_of_folder
+from youden.judging.store.permission import check_store_allowed
 from youden.nouns import MISSING_REASONS, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.report.data.answer_blocks import trials_on_disk

@@ -267,10 +267,9 @@ class JudgeConfig(Fetching, Answering):
             )
 
     def check_addresses(self, *, sends_key: bool) -> None:
-        """Check that no key or password goes to another machine over http. Raises: ConfigError [key-over-http]."""
-        for url in self.urls if self.makes_calls else ():
-            secret = sends_key or basic_authorization(url) is not None
-            if secret and urlsplit(url).scheme == "http" and not is_loopback(host_of(url)):
+        """Check that no key goes to another machine over http. Raises: ConfigError [key-over-http]."""
+        for url in self.urls if self.makes_calls and sends_key else ():
+            if urlsplit(url).scheme == "http" and not is_loopback(host_of(url)):
                 raise ConfigError(
                     f"The judge '{self.name}' would send a key to {host_of(url)} over http, where others can read it. "
                     "Nothing was sent. Give an address that begins with https://, or set `api_key_env: null`.",

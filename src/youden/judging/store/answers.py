@@ -20,9 +20,8 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -35,6 +34,7 @@ from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
 from youden.judging.store.claims import Claims
 from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Place, Row, all_rows
+from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
 from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
 from youden.registry import Registry
@@ -47,8 +47,6 @@ def payment_of(usd: float, completion: Completion | None) -> Payment:
         return Payment(usd)
     return Payment(usd, completion.tokens_in, completion.tokens_out, completion.seconds)
 
-
-VARIABLE = "YOUDEN_STORE"
 
 STORES: Registry[Callable[..., Place]] = Registry(
     "youden.stores",
@@ -82,7 +80,7 @@ def open_place(place: str | Path, *, read_only: bool) -> Place:
             slug="store-url",
         )
     if is_on_network(text):
-        _check_password(text)
+        check_password(text)
     try:
         make = STORES.load(kind)
     except ImportError as error:
@@ -112,73 +110,6 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
     [store-server-old]; JudgeError [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-away].
     """
     return Store(open_place(place, read_only=read_only))
-
-
-@dataclass
-class _Permission:
-    """Which stores on a network may be opened although only a folder's config names them."""
-
-    every: bool
-    password: bool
-    places: set[str]
-
-    def names(self, place: str | Path) -> bool:
-        """Whether the user named the store."""
-        return shown(place) in {shown(os.environ.get(VARIABLE, "")), *self.places}
-
-
-_permission = _Permission(every=False, password=True, places=set())
-
-
-@contextmanager
-def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
-    """Allow that stores on a network are opened inside the block although only a folder's config names them.
-
-    password: whether they may get the password in PGPASSWORD as well.
-    """
-    before = _permission.every, _permission.password
-    _permission.every, _permission.password = True, password
-    try:
-        yield
-    finally:
-        _permission.every, _permission.password = before
-
-
-def allow_store(place: str) -> None:
-    """Allow that the store at `place` is opened, because the user named it."""
-    _permission.places.add(shown(place))
-
-
-def check_store_allowed(place: str | Path) -> None:
-    """Check that a command that reads a folder may open the store that the folder's config names.
-
-    A file may be opened. A server may not, for it would get the user's password (PGPASSWORD, ~/.pgpass) and see that the folder
-    was read; unless the user named it on the command line or in YOUDEN_STORE, or gave --open-store.
-
-    Raises
-    ------
-    ConfigError
-        [store-not-opened].
-    """
-    if not is_on_network(place) or _permission.every or _permission.names(place):
-        return
-    raise ConfigError(
-        f"The folder's config names the store {shown(place)}. It was not opened, because a password of yours could go to that "
-        f"host. If you know the host, add --open-store, or name the store in the variable {VARIABLE}.",
-        slug="store-not-opened",
-    )
-
-
-def _check_password(place: str) -> None:
-    """Raise ConfigError [store-password] where PGPASSWORD would go to a host that only a config names."""
-    has_own = ":" in place.partition("://")[2].rpartition("@")[0]
-    if _permission.password or has_own or not os.environ.get("PGPASSWORD") or _permission.names(place):
-        return
-    raise ConfigError(
-        f"The config names the store {shown(place)}, whose host would get the password in PGPASSWORD. Nothing was sent. If you "
-        f"know the host, name the store by --store or in the variable {VARIABLE}, or put the password into ~/.pgpass.",
-        slug="store-password",
-    )
 
 
 def open_store_of_folder(place: str | Path) -> Store:
