@@ -149,6 +149,7 @@ def test_a_command_that_reads_a_run_writes_to_no_file_outside_it(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     with sqlite3.connect(elsewhere / "private.db") as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE private (secret TEXT)")
         connection.execute("INSERT INTO private VALUES ('secret of the user')")
     connection.close()

@@ -260,6 +260,8 @@ def test_the_file_of_permissions_is_never_looked_for_in_the_project(
     monkeypatch.setenv("HOME", str(clone.path / "home"))
     clone.judge()
     assert youden("run", "r.yaml").refuses("key-not-trusted")
+    monkeypatch.setenv("HOME", "user")
+    assert youden("run", "r.yaml").refuses("trust-file")
 
 
 def test_every_shipped_judge_and_provider_works_without_permission(clone: Clone) -> None:

@@ -392,6 +392,7 @@ def rejudge_command(
     changes = {"store": options.usual_store(), **said}
     planned = plan_rejudge(RunFolder(run), judge=judge, trials=changes.pop("trials", None), changes=changes)
     again = planned.again
+    show.note_connections(again.judge)
     expected = expected_of(again.plan, kind=again.judge.answers)
     show.show_plan(again.plan, again.cost, again.judge.name, expected=expected)
     shown: dict[str, Json] = {

@@ -74,6 +74,7 @@ def calibrate_command(
     calibration = plan_calibration(source, judges=judges, calls=calls, changes=said, usual_store=options.usual_store())
     show.note(f"calibrate: {asked_in_words(calibration)}")
     for one in calibration.experiments:
+        show.note_connections(one.judge)
         show.note(f"calibrate: {show.cost_in_words(one.cost, one.judge.name)}")
     for line in expected_words(calibration.expected, n_agents=calibration.known.plan.n_agents):
         show.note(f"the run: {line}")
@@ -188,6 +189,7 @@ def stress_command(
 
     planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=options.usual_store(), **said)
     show.note(f"stress: {asked_in_words(planned)}")
+    show.note_connections(planned.own.judge)
     cost = show.dollars(planned.usd_new)
     show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}")
     found = progress.asked(

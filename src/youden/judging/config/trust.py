@@ -226,7 +226,12 @@ def trusted_file() -> Path:
     """
     name = "APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME"
     base = os.environ.get(name, "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".config") / "youden" / "trusted.yaml"
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".config")
+    path = Path(base) / "youden" / "trusted.yaml"
+    if not path.is_absolute():
+        raise _damaged(path, f"this user has no home directory. Set {name} to a directory outside the project")
+    return path
 
 
 def read_trusted(path: Path) -> dict[str, list[str]]:
@@ -251,7 +256,7 @@ def read_trusted(path: Path) -> dict[str, list[str]]:
 
 def _damaged(path: Path, problem: str) -> ConfigError:
     return ConfigError(
-        f"{path} cannot be used: {problem}. Write lines such as `OPENAI_API_KEY: [gateway.example.com]`, or delete the file.",
+        f"{path} cannot be used: {problem}. It has lines such as `OPENAI_API_KEY: [gateway.example.com]`. Correct or delete it.",
         slug="trust-file",
     )
 

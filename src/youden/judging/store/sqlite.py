@@ -51,6 +51,8 @@ class SqlitePlace(SqlPlace):
                 f"There is no store at {path}. Judge the plan first, or give its path.", slug="store-missing"
             )
         with self._explained():
+            if read_only and _is_foreign(path):
+                raise _foreign(path)
             self._connection = _connect(path, read_only=read_only)
         try:
             with self._explained():
@@ -111,15 +113,28 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=30, check_same_thread=False, isolation_level=None)
 
 
+def _is_foreign(path: Path) -> bool:
+    """Whether the file's header names another application. To open another's database would leave files beside it."""
+    if path.with_name(path.name + "-wal").exists():
+        return False  # the header may still be in there
+    with path.open("rb") as file:
+        header = file.read(72)
+    return header[:16] == b"SQLite format 3\0" and header[68:72] != _APPLICATION_ID.to_bytes(4, "big")
+
+
+def _foreign(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} is a database of something else: it has tables that are not a store's. Give another path.",
+        slug="store-foreign",
+    )
+
+
 def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
-        raise ConfigError(
-            f"{path} is a database of something else: it has tables that are not a store's. Give another path.",
-            slug="store-foreign",
-        )
+        raise _foreign(path)
     if tables and version != VERSION:
         raise other_form(str(path), version)
     if read_only:
