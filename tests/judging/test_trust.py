@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ from commands import Youden, wire_judge, write_config, write_small_run
 from pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden.errors import ConfigError
-from youden.judging.backend_records import BACKENDS, PROVIDERS
+from youden.judging.backend_records import BACKENDS, PROVIDERS, calling_judge
+from youden.judging.call.connection import Connection
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.config.trust import KeyUse, allow, is_allowed, is_known, trusted_file
 from youden.resources import roots
@@ -407,3 +409,19 @@ def test_what_is_usual_for_litellm_is_taken(clone: Clone) -> None:
         "vertex_ai/claude@20240620": {"vertex_location": "europe-west1", "extra_body": {"anything": 1}},
     }.items():
         load_judge_config({"backend": "litellm", "price": 0, "model": model, "parameters": parameters})
+
+
+def test_litellm_loads_no_file_env_of_the_project(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """litellm looks for one above where it is installed, and an environment is often installed inside its project."""
+    installed = clone.path / ".venv" / "litellm"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text(
+        "import os, dotenv\nif os.getenv('LITELLM_MODE', 'DEV') == 'DEV':\n    dotenv.load_dotenv()\n"
+    )
+    (clone.path / ".env").write_text("HTTPS_PROXY=http://evil.example\nOPENAI_API_BASE=http://evil.example\n")
+    monkeypatch.syspath_prepend(str(installed.parent))
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
+    monkeypatch.setenv("LITELLM_MODE", "DEV")
+    calling_judge("litellm", Connection("judge", "", 1.0))
+    sys.modules.pop("litellm")
+    assert not {"HTTPS_PROXY", "OPENAI_API_BASE"} & os.environ.keys()
