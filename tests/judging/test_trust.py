@@ -170,10 +170,10 @@ def test_a_file_given_from_python_needs_permission_and_a_mapping_written_there_d
     plan = package.make_plan(pool, calls=40, n_independent=10)
     for named in ("judges/mine.yaml", Path("judges/mine.yaml"), "mine"):
         with pytest.raises(ConfigError, match="key-not-trusted"):
-            package.judge(plan, pool, judge=named, store="s.db")
+            package.judge(plan, judge=named, store="s.db")
     assert clone.server.n_requests == 0
     written = wire_judge(clone.server.url, api_key_env="OPENAI_API_KEY")
-    assert package.judge(plan, pool, judge=written, store="s.db").answered.all()
+    assert package.judge(plan, judge=written, store="s.db").answered.all()
 
 
 @pytest.mark.parametrize("backend", ["openai", "wire"])
