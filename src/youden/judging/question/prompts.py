@@ -104,7 +104,7 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     path = Path(name_or_path)
     if path.suffix != ".md":
         path = find("prompts", f"{name_or_path}.md")
-    if path.exists() and not stays_in_folder(path):
+    if path.is_file() and not stays_in_folder(path):
         raise ConfigError(
             f"The prompt {path} links to a file outside its folder, which is not read. Give the path of the file.",
             slug="prompt-unreadable",
