@@ -25,7 +25,7 @@ from youden.nouns.facts import STANDINGS
 
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
-    "ExtensionStep": "youden.data.folder.run_config",
+    "ExtensionStep": "youden.data.folder.extension_steps",
     "Answering": "youden.judging.config.answering",
     "Fetching": "youden.judging.config.answering",
     "JudgeConfig": "youden.judging.config.settings",

@@ -35,6 +35,11 @@ class YoudenError(Exception):
         self.message = message
         self.slug = slug
 
+    def add(self, sentence: str) -> None:
+        """Append a sentence to the message, before the slug."""
+        self.message = f"{self.message} {sentence}"
+        self.args = (f"{self.message} [{self.slug}]",)
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self.slug)
 

@@ -23,7 +23,8 @@ from youden.data.exporters.export_files import Terms
 from youden.data.exporters.hugging_face import _without_places
 from youden.data.exporters.plain_tables import pool_table, write_tables
 from youden.data.folder import trial_tables
-from youden.data.folder.run_config import ExtensionStep, RunConfig, load_run_config
+from youden.data.folder.extension_steps import ExtensionStep
+from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.data.schemas import build_schemas

@@ -159,7 +159,7 @@ async def test_results_that_do_not_say_what_they_used_are_booked_at_the_most_the
     async with BatchServer(behave) as server:
         verdicts = await ask(server, store, changes={"price": 1}, max_cost=1.0)
     (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
-    assert said.says.startswith("5 answers did not say how many tokens")
+    assert said.says.startswith("5 answers of 'm' reported no credible token usage")
     assert verdicts.total_usd > 235 * 101 / 1e6
 
 

@@ -56,7 +56,11 @@ async def test_use_that_cannot_be_is_booked_at_the_most_it_can_cost_and_said(tok
     assert result.answered.all()
     assert result.usd is not None
     assert (result.usd > 0).all()
-    assert [warning for warning in result.warnings if warning.says.startswith("5 answers did not say how many tokens")]
+    assert [
+        warning
+        for warning in result.warnings
+        if warning.says.startswith("5 answers of 'm' reported no credible token usage")
+    ]
     honest = await judged(lambda _n, _key, body: sent(reply_to(body)), tmp_path / "w.db")
     assert not [warning for warning in honest.warnings if warning.slug == "bill"]
 

@@ -314,7 +314,7 @@ def judge_command(
         show.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
     else:
         show.note(
-            f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
+            f"{show.bill_words(result.warnings)}{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
             f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
             f"{_spent(calls.usd)} spent in all passes"
             f"{f', ${fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "

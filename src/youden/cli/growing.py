@@ -94,12 +94,13 @@ def extend_command(
     drawn; --focus spends the calls on the agents it names. New trials show the responses first that were shown least.
     --top and --within look for the best among all that are in the run, in rounds.
 
-    Calls and cost are shown first. The folder changes only when the new answers are there; until then the same command resumes.
-    After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and
-    whether an agent of the run drifted.
+    Calls and cost are shown first. Rankings and tables change only when the new answers are there. An extension that is stopped
+    before its report is written is finished by the same command, which buys nothing twice; --max-cost may differ. Until then
+    other extensions of RUN are refused. After that config.yaml makes the whole run again, and the same --calls buy as many more.
+    The report says what moved, and whether an agent of the run drifted.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.practice.extend import too_wide
+    from youden.practice.extend import finish_extension, too_wide
     from youden.practice.searching import SearchGoal, plan_round
     from youden.report.pages.writing import write_report
 
@@ -133,6 +134,10 @@ def extend_command(
         if how == "json":
             show.print_json({"run": str(run), "dry_run": dry_run, "ended": planned})
         return
+    if planned.resumed and how != "quiet":
+        show.note(
+            f"resume: this finishes the extension that was stopped, step {planned.unfinished.number + 1} of {run}"
+        )
     _show_plan(planned, "verbose" if dry_run else how)
     shown: dict[str, Json] = {
         "run": str(planned.run.folder.path),
@@ -157,13 +162,14 @@ def extend_command(
         moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
         show.warn(warnings)
         show.print_json({**shown, "dry_run": False, "growth": moved} | ({"ended": ended} if goal else {}))
-        return
-    folder = planned.run.folder
-    show.show_asked(folder, summary, how, why=ended and f"search: {ended}; ", moved=summary.moved, warnings=warnings)
-    if how == "verbose" and fitted.facts.growth is not None:
-        _draw(fitted.facts.growth)
-        for line in summary.moved:
-            click.echo(printable(line))
+    else:
+        why = ended and f"search: {ended}; "
+        show.show_asked(planned.run.folder, summary, how, why=why, moved=summary.moved, warnings=warnings)
+        if how == "verbose" and fitted.facts.growth is not None:
+            _draw(fitted.facts.growth)
+            for line in summary.moved:
+                click.echo(printable(line))
+    finish_extension(planned.run.folder)
 
 
 def _extended(
@@ -189,7 +195,7 @@ def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
 
 def _planned(once: RunConfig, step: dict[str, Json], *, width: float | None) -> PlannedExtension:
     """By the step, or where it names nothing, by the width alone."""
-    from youden.data.folder.run_config import ExtensionStep
+    from youden.data.folder.extension_steps import ExtensionStep
     from youden.practice.extend import plan_extension
 
     return plan_extension(once, ExtensionStep.model_validate(step) if any(step.values()) else None, width=width)
@@ -411,11 +417,12 @@ def rejudge_command(
         return
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
+    side_by_side = f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"
     show.tell(
         as_json,
         {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)},
         tables=judges_tables(found.study),
         words=(*found.study.words, *found.words),
         warnings=result.warnings,
-        notes=[f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"],
+        notes=[f"{show.bill_words(result.warnings)}{side_by_side}"],
     )

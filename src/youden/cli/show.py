@@ -274,7 +274,7 @@ def show_asked(
 
     calls = data.calls
     each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
-    ends = why + way_on(folder, data.facts.choice, usd_per_call=each)
+    ends = bill_words(data.warnings) + why + way_on(folder, data.facts.choice, usd_per_call=each)
     if how == "quiet":
         _show_ranking(data)
     elif how == "short":
@@ -283,6 +283,16 @@ def show_asked(
         warn(warnings)
         show_result(data, as_json=how == "json")
         note(ends)
+
+
+def bill_words(warnings: Iterable[Finding]) -> str:
+    """Return the start of a command's last line if token usage was reported that is not credible; else an empty string."""
+    return "".join(
+        f"{one.facts['n']:,} answers of '{one.facts['doubted']}' reported no credible token usage and are booked at their worst "
+        f"case, ${one.facts['usd']:.6g}; "
+        for one in warnings
+        if "doubted" in one.facts
+    )
 
 
 def show_result(data: Summary, *, as_json: bool) -> None:

@@ -377,7 +377,7 @@ def _first(names: Sequence[str]) -> str:
 
 def _joining(begun: FirstConfig) -> tuple[str, str]:
     """The command by which what is new joins a judged run, else the one that runs the config; and its cost in words."""
-    from youden.data.folder.run_config import ExtensionStep
+    from youden.data.folder.extension_steps import ExtensionStep
     from youden.practice.extend import plan_extension
 
     more, run = begun.grown, begun.run

@@ -267,7 +267,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         await ask_all([Loop(outcomes, caller=caller, team=team)], outcomes.stop, grace=run.asking.grace)
     finally:
         store.flush()
-    of_the_bill = (*caller.unsaid.warnings(), *backend.warnings())
+    of_the_bill = (*caller.lost.warnings(), *backend.warnings())
     return _finished(run, config, store, trials.answers(store), trials.costs, of_the_bill=of_the_bill)
 
 
@@ -291,7 +291,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, backend: Backend, batching
             store.flush()
         finally:
             await provider.aclose()
-    return _finished(run, config, store, trials.answers(store), trials.costs, of_the_bill=batches.unsaid.warnings())
+    return _finished(run, config, store, trials.answers(store), trials.costs)
 
 
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
@@ -329,8 +329,16 @@ def _finished(
         tried = store.paid(books.tried_by) if books.tried_by else {}
         asked = set(found.key.tolist()) if tried else set()
         usd_tried = sum(one.usd for key, one in tried.items() if key.encode() in asked)
-    warnings = (*of_the_bill, *drift, *_about_cuts(config.questions(), run))
+    warnings = (*_about_use(config, run.budget), *of_the_bill, *drift, *_about_cuts(config.questions(), run))
     return found.verdicts(config.describe(), costs, usd_tried=usd_tried, warnings=warnings)
+
+
+def _about_use(config: JudgeConfig, budget: Budget) -> tuple[Finding, ...]:
+    doubted = budget.doubted.get(config.name)
+    if doubted is None:
+        return ()
+    said, name = doubted.in_words(config.name), config.name
+    return (Finding("bill", said, facts={"n": doubted.n, "usd": doubted.usd, "doubted": name}),)
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:

@@ -5,15 +5,17 @@ The folder changes only when the new answers are there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
-from pathlib import Path
 
 import numpy as np
 
-from youden.data.folder.run_config import ExtensionStep, RunConfig
+from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
+from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError
+from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.asking.terms import Asking
 from youden.judging.estimate import estimate
 from youden.nouns import PAIRED, Cost, ExtensionFacts, Plan
@@ -87,7 +89,8 @@ class PlannedExtension:
 
     asked: the new calls alone; cost: of them. joined: agents that are new. half_width: what their 95 % intervals will have if
     their answers vary as those of the agent that varies most; without such agents, what nine in ten agents keep after more calls
-    were asked for by a width; else None.
+    were asked for by a width; else None. unfinished: what config.yaml says of it until its report is written; resumed: whether an
+    earlier process began it.
     """
 
     run: PlannedRun
@@ -95,6 +98,8 @@ class PlannedExtension:
     cost: Cost
     joined: tuple[str, ...]
     half_width: float | None
+    unfinished: UnfinishedExtension
+    resumed: bool = False
 
 
 def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: float | None = None) -> PlannedExtension:
@@ -119,40 +124,77 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
             "--calls and --focus.",
             slug="extend-width",
         )
+    given = {"width": width} | ({} if step is None else step.model_dump())
+    if config.unfinished is not None:
+        return resume_extension(config, config.unfinished, given)
     if step is None:
         if width is None:
             raise ConfigError(
                 "An extension adds agents, items, repeats or calls; name one of them.", slug="extend-width"
             )
         n_calls, half_width = _calls_for(folder, width)
-        return replace(_planned(config, ExtensionStep(calls=n_calls)), half_width=half_width)
-    if _is_unfinished(folder, config, step, width=width):
-        config, step = config.model_copy(update={"extensions": config.extensions[:-1]}), config.extensions[-1]
-        return _planned(config, step)
-    planned = _planned(config, step)
-    if width is not None and planned.half_width is not None:
-        more = _times(planned, width)
-        paired = max(ceil(more * int((planned.asked.arm == PAIRED).sum())), LEAST_SLOTS * 2 * len(planned.joined))
-        apart = int((planned.asked.arm != PAIRED).sum())
-        calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
-        planned = _planned(config, step.model_copy(update={"calls": calls}))
-    return planned
+        planned = replace(plan_step(config, ExtensionStep(calls=n_calls)), half_width=half_width)
+    else:
+        planned = plan_step(config, step)
+        if width is not None and planned.half_width is not None:
+            more = _times(planned, width)
+            paired = max(ceil(more * int((planned.asked.arm == PAIRED).sum())), LEAST_SLOTS * 2 * len(planned.joined))
+            apart = int((planned.asked.arm != PAIRED).sum())
+            calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
+            planned = plan_step(config, step.model_copy(update={"calls": calls}))
+    return requested(planned, given, first=len(config.extensions))
 
 
-def _is_unfinished(folder: RunFolder, config: RunConfig, step: ExtensionStep, *, width: float | None) -> bool:
-    """Whether `step` is the last one of the run already, and was stopped between its answers and the ranking."""
-    if not config.extensions or _wanted(config.extensions[-1], width) != _wanted(step, width):
-        return False
-    fitted = folder.read_signature().parts.get("plan") if folder.has("signature.json") else None
-    return fitted != folder.judged_plan()[:12]
+def requested(planned: PlannedExtension, given: Mapping[str, object], *, first: int) -> PlannedExtension:
+    """Return `planned` with a note of the options that were `given` for it, when the run had `first` extensions."""
+    noted = planned.unfinished.model_dump() | {**given} | {"first": first, "max_cost": planned.run.config.max_cost}
+    return replace(planned, unfinished=UnfinishedExtension.model_validate(noted))
 
 
-def _wanted(step: ExtensionStep, width: float | None) -> tuple[object, ...]:
-    kind, place = step.joins
-    return (kind, place and Path(place).resolve(), tuple(step.focus), None if width else step.calls)
+def resume_extension(config: RunConfig, noted: UnfinishedExtension, given: Mapping[str, object]) -> PlannedExtension:
+    """Plan the extension that was stopped, if it was asked for by the same options.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run's config.
+    noted : UnfinishedExtension
+        The extension that was stopped.
+    given : mapping
+        The options of this command, by the names of `UnfinishedExtension`.
+
+    Raises
+    ------
+    RunFolderError
+        [extend-unfinished]: if another command, or a pool of other contents, began the extension.
+    """
+    if not noted.is_asked_by(given):
+        raise _unfinished(config, noted, why="is not finished")
+    pools = {name: given.get(name) for name in POOLS}
+    step = noted.step.model_copy(update=pools)
+    planned = plan_step(config.model_copy(update={"extensions": config.extensions[: noted.number]}), step)
+    if planned.unfinished.pool != noted.pool:
+        raise _unfinished(config, noted, why="was begun with other contents of its pool, or of the run's own")
+    max_cost = noted.max_cost if config.max_cost is None else config.max_cost
+    noted = noted.model_copy(update=pools | {"step": step, "max_cost": max_cost})
+    return replace(planned, unfinished=noted, resumed=True)
 
 
-def _planned(config: RunConfig, step: ExtensionStep) -> PlannedExtension:
+def _unfinished(config: RunConfig, noted: UnfinishedExtension, *, why: str) -> RunFolderError:
+    folder = RunFolder(config.folder)
+    drop = (
+        ""
+        if len(extensions_of(folder.read_plan_alone()).steps) > noted.number
+        else f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"
+    )
+    return RunFolderError(
+        f"An earlier extension of {folder.path} {why}. Finish it first: `{noted.command(folder.path)}`{drop}.",
+        slug="extend-unfinished",
+    )
+
+
+def plan_step(config: RunConfig, step: ExtensionStep) -> PlannedExtension:
+    """Plan one more extension of a run. Raises: as `plan_run`."""
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
     extensions = extensions_of(run.plan)
     n_before = ([extensions.anchors] + [one.agents for one in extensions.steps])[-2]
@@ -161,9 +203,12 @@ def _planned(config: RunConfig, step: ExtensionStep) -> PlannedExtension:
     return PlannedExtension(
         run=run,
         asked=asked,
-        cost=estimate(asked, run.judge),
+        cost=estimate(asked, run.judge, store=run.config.store_place),
         joined=run.plan.agent_ids[n_before:],
         half_width=_half_width(run, n_before),
+        unfinished=UnfinishedExtension(
+            pool=run.plan.pool_digest, first=len(config.extensions), number=len(config.extensions), step=step
+        ),
     )
 
 
@@ -250,9 +295,30 @@ def extend_run(
 ) -> Analysis:
     """Ask, and fit the run that has grown. config: what its config.yaml goes on from, without what holds for this once (a cap).
 
+    The extension is noted as unfinished before anything is asked, until `finish_extension`; if nothing of it was answered, an
+    error removes the note.
+
     Raises: as `judge_run`.
     """
-    run = planned.run
-    judge_run(run, asking)
-    run.folder.write_config(config.model_copy(update={"extensions": run.config.extensions}))
+    run, noted = planned.run, planned.unfinished
+    kept = run.folder.read_config()
+    run.folder.write_config(kept.model_copy(update={"unfinished": noted}))
+    try:
+        judge_run(run, asking)
+    except YoudenError:
+        if not planned.resumed and noted.first == noted.number and not _any_answered(planned):
+            with suppress(OSError):
+                run.folder.write_config(kept)
+        raise
+    run.folder.write_config(config.model_copy(update={"extensions": run.config.extensions, "unfinished": noted}))
     return fit_run(run.folder)
+
+
+def _any_answered(planned: PlannedExtension) -> bool:
+    run = planned.run
+    return estimate(planned.asked, run.judge, store=run.config.store_place).stored > 0
+
+
+def finish_extension(folder: RunFolder) -> None:
+    """Note that the last extension is ranked and reported: the same command is a further extension from now on."""
+    folder.write_config(folder.read_config().model_copy(update={"unfinished": None}))

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.data.folder.run_config import ExtensionStep, RunConfig
+from youden.data.folder.extension_steps import ExtensionStep
+from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError
 from youden.judging.asking.terms import Asking
-from youden.practice.extend import PlannedExtension, extend_run, plan_extension
+from youden.practice.extend import PlannedExtension, extend_run, plan_step, requested, resume_extension
 from youden.protocol.designs.adaptive import ROUNDS, contenders
 from youden.run.ability import LEVEL, choice_among
 from youden.run.fitting import Analysis
@@ -34,7 +35,9 @@ class SearchGoal(NamedTuple):
     calls: int | None
 
 
-def plan_round(config: RunConfig, goal: SearchGoal, *, number: int = 0, spent: int = 0) -> PlannedExtension | str:
+def plan_round(
+    config: RunConfig, goal: SearchGoal, *, number: int = 0, spent: int = 0, first: int | None = None
+) -> PlannedExtension | str:
     """The next round of a search that has asked `number` and `spent` so many calls, or why there is none; nothing is asked.
 
     Without a bound, calls are spread over `ROUNDS` on fewer and fewer contenders. With one, a round asks those who keep it from
@@ -44,6 +47,9 @@ def plan_round(config: RunConfig, goal: SearchGoal, *, number: int = 0, spent: i
     """
     folder = RunFolder(config.folder)
     folder.refuse_unjudged()
+    given = goal._asdict()
+    if config.unfinished is not None:
+        return resume_extension(config, config.unfinished, given)
     result = folder.read_verdicts(folder.read_plan())
     plan, (top, within, calls) = result.plan, goal
     if top >= plan.n_agents:
@@ -71,7 +77,8 @@ def plan_round(config: RunConfig, goal: SearchGoal, *, number: int = 0, spent: i
         return "the calls are spent"
     focus = [plan.agent_ids[k] for k in np.flatnonzero(active)]
     try:
-        return plan_extension(config, ExtensionStep(calls=int(asked), focus=focus, top=top, within=within))
+        planned = plan_step(config, ExtensionStep(calls=int(asked), focus=focus, top=top, within=within))
+        return requested(planned, given, first=len(config.extensions) if first is None else first)
     except PlanError as error:
         if error.slug != "grow-all":
             raise
@@ -87,14 +94,16 @@ def search_run(
 
     Returns: the fitted run, and how the search ended, in words. Raises: as `extend_run`; the rounds before stay in the folder.
     """
-    once, number, spent, usd = planned.run.config, 0, 0, 0.0
+    once, usd, begun = planned.run.config, 0.0, planned.unfinished
+    number, steps = begun.number - begun.first, planned.run.plan.trials.step
+    spent = int(((steps > begun.first) & (steps <= begun.number)).sum())
     more: PlannedExtension | str = planned
     while isinstance(more, PlannedExtension):
         fitted = extend_run(more, config, asking)
         number, spent, usd = number + 1, spent + len(more.asked), usd + _usd_of(more)
         left = None if once.max_cost is None else max(once.max_cost - usd, 0.0)
-        grown = {"extensions": more.run.config.extensions, "max_cost": left}
-        more = plan_round(once.model_copy(update=grown), goal, number=number, spent=spent)
+        grown = {"extensions": more.run.config.extensions, "max_cost": left, "unfinished": None}
+        more = plan_round(once.model_copy(update=grown), goal, number=number, spent=spent, first=begun.first)
     return fitted, f"{counted(number, 'round')}, {spent:,} calls; {more}"
 
 

@@ -264,9 +264,12 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
 
 
 def _write_config(planned: PlannedRun) -> None:
+    """Write pool.json and config.yaml; an extension that is noted there as unfinished stays noted."""
     if planned.summary is not None:
         planned.folder.write_pool(planned.summary)
-    planned.folder.write_config(planned.config)
+    before = planned.folder.recorded_config()
+    unfinished = None if before is None else before.unfinished
+    planned.folder.write_config(planned.config.model_copy(update={"unfinished": unfinished}))
 
 
 def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers | None = None) -> Verdicts:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from youden.data.folder.extension_steps import ExtensionStep
 from youden.data.folder.joined_pools import JOIN, part_of, run_pools
-from youden.data.folder.run_config import DrawnAs, ExtensionStep, RunConfig
+from youden.data.folder.run_config import DrawnAs, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import REPLAY
@@ -75,8 +76,11 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         kept = replace(kept, options={**_without_goal(kept.design, dict(kept.options)), **config.asked_design[1]})
     n_kept = len(extensions_of(kept).steps)
     if n_kept > len(config.extensions):
+        recorded = folder.recorded_config()
+        noted = None if recorded is None or len(recorded.extensions) >= n_kept else recorded.unfinished
+        command = f"youden run {folder.file('config.yaml')}" if noted is None else noted.command(folder.path)
         raise RunFolderError(
-            f"{folder.path} has grown since this plan was made. Go on with `youden run {folder.file('config.yaml')}`, or "
+            f"{folder.path} has grown since this plan was made. Continue it with `{command}`, or "
             "give this run another name or --out.",
             slug="run-grown",
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
 from youden.errors import ConfigError
 from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
 from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
@@ -20,7 +21,7 @@ from youden.text.printable import is_device, is_file, path_of, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
 if TYPE_CHECKING:
-    from youden.nouns import ExtensionKind, Json, PartnerRules
+    from youden.nouns import Json, PartnerRules
 
 
 def _read_keys(path: Path) -> dict[str, object]:
@@ -49,9 +50,6 @@ def _way_on(path: Path) -> str:
 
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
-_POOLS = ("agents", "items", "repeats")
-"""What in an extension names a pool."""
-
 _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width`, `top` and `within` can stand."""
 
@@ -70,43 +68,6 @@ _OF_A_DESIGN = (
     "holdout",
     "rule",
 )
-
-
-class ExtensionStep(BaseModel):
-    """One step by which a run grew: agents, items or repeats of another pool (a path), or more calls, on all or on some agents.
-
-    calls: of both arms; beside a pool None for as many as the run's own agents, items or repeats have on average.
-    top, within: of a round of a search, see `Extension`.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-    agents: _Text | None = None
-    items: _Text | None = None
-    repeats: _Text | None = None
-    calls: FromOne | None = None
-    focus: list[_Text] = Field(default_factory=list)
-    top: Annotated[int, Field(ge=1)] | None = None
-    within: Annotated[float, Field(gt=0, lt=2)] | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        n_pools = sum(getattr(self, name) is not None for name in _POOLS)
-        if n_pools > 1:
-            raise ValueError("agents, items and repeats join one after the other; make an extension of each")
-        if n_pools == 0 and self.calls is None:
-            raise ValueError("an extension adds agents, items, repeats or calls; name one of them")
-        if self.focus and n_pools:
-            raise ValueError("focus goes with calls alone")
-        if (self.top or self.within) and not (self.top and self.focus):
-            raise ValueError("within goes with top, and both with focus")
-        return self
-
-    @property
-    def joins(self) -> tuple[ExtensionKind, str | None]:
-        """What joins, and the pool that brings it."""
-        pools: dict[ExtensionKind, str | None] = {"agents": self.agents, "items": self.items, "repeats": self.repeats}
-        return next(((kind, pool) for kind, pool in pools.items() if pool is not None), ("calls", None))
 
 
 class DrawnAs(BaseModel):
@@ -165,7 +126,7 @@ class RunConfig(BaseModel):
     made besides, on pairs that seem to agree too much, before they are linked; 0 for none. clones: agents that their texts show
     to be one; `youden run` writes them into the run's folder.
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
-    drawn: written by youden into a run's folder.
+    drawn: written by youden into a run's folder. unfinished: likewise, the extension that was stopped before it was ranked.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
     ray: what `youden judge --engine ray` places on a cluster.
     store: a path, an sqlite URL or postgresql://USER@HOST/DATABASE, None for `verdicts.db` in the run's folder. out: the run's
@@ -199,6 +160,7 @@ class RunConfig(BaseModel):
     families: dict[str, _Text] = Field(default_factory=dict)
     clones: list[list[_Text]] = Field(default_factory=list)
     extensions: list[ExtensionStep] = Field(default_factory=list)
+    unfinished: UnfinishedExtension | None = None
     trials_of: _Text | None = None
     store: _Text | None = None
     max_cost: Usd | None = None
@@ -389,9 +351,10 @@ def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
-    for step in data["extensions"]:
-        step |= {key: _relative("pool", step[key], folder) for key in step.keys() & _POOLS}
-        if not step["focus"]:
+    unfinished = data.get("unfinished", {})
+    for step in (*data["extensions"], unfinished, unfinished.get("step", {})):
+        step |= {key: _relative("pool", step[key], folder) for key in step.keys() & POOLS}
+        if not step.get("focus", True):
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
         data[key] = _relative(key, data[key], folder)
@@ -414,12 +377,10 @@ def _relative(key: str, value: object, folder: Path) -> object:
 def _resolved(key: str, value: object, folder: Path) -> object:
     """A key's value as it stands in a file in `folder`, its paths from where the program runs."""
     if key == "extensions" and isinstance(value, list):
-        return [
-            {name: _resolved("pool" if name in _POOLS else "", said, folder) for name, said in step.items()}
-            if isinstance(step, dict)
-            else step
-            for step in value
-        ]
+        return [_resolved("step", step, folder) for step in value]
+    if key in ("step", "unfinished") and isinstance(value, dict):
+        kinds = dict.fromkeys(POOLS, "pool") | {"step": "step"}
+        return {name: _resolved(kinds.get(name, ""), said, folder) for name, said in value.items()}
     if key == "judge" and isinstance(value, dict):
         prompt = value.get("prompt")
         if isinstance(prompt, str) and prompt.endswith(".md"):

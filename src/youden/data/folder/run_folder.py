@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from youden.data.folder.run_config import FitTerms, RunConfig, config_at, dump_r
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
-from youden.errors import RunFolderError
+from youden.errors import RunFolderError, YoudenError
 from youden.nouns import (
     CurlCurve,
     Json,
@@ -111,6 +111,12 @@ class RunFolder:
     def read_config(self) -> RunConfig:
         read_bytes(self.file("config.yaml"))
         return config_at(self.file("config.yaml"), {})
+
+    def recorded_config(self) -> RunConfig | None:
+        """Return the config in the folder, or None if there is none that can be read."""
+        with suppress(YoudenError):
+            return self.read_config()
+        return None
 
     def write_pool(self, pool: PoolSummary) -> None:
         self._write_json("pool.json", PoolFile.of(pool))

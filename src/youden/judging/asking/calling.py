@@ -132,7 +132,7 @@ class Caller:
         self.outage = Outage(config.outage)
         self.stopped = False
         self.is_held: Callable[[], bool] = lambda: True
-        self.unsaid = UnreportedUse()
+        self.lost = LostCalls()
         self._usual = TypicalUse()
         self._answer_limit = config.answer_limit
         self.paced: set[asyncio.Timeout] = set()
@@ -174,7 +174,7 @@ class Caller:
                 self._usual.saw(usage.tokens_in, usage.tokens_out, most_in=most_in)
                 self.pace.settle(thought, usage.tokens_in + usage.tokens_out)
             else:
-                self.unsaid.count(worst, usage.doubt)
+                self.budget.doubt(self.config.name, worst, usage.doubt)
             booked = spent
         except CallError as error:
             if error.free:
@@ -186,7 +186,7 @@ class Caller:
             self.budget.settle(worst, spent)
             if booked is None:
                 booked = price(self.config, *self._usual.at_most(most_in, most_out)) if spent else 0.0
-                self.unsaid.lose(booked, worst if spent else 0.0)
+                self.lost.count(booked, worst if spent else 0.0)
             call.last_usd = booked
             call.usd += booked
         self.concurrency.succeeded()
@@ -221,51 +221,29 @@ async def within(seconds: float, answer: Awaitable[Completion]) -> Completion:
 
 
 @dataclass
-class UnreportedUse:
-    """Counts answers that did not say what they used, or said what cannot be: they are booked at the most they can cost.
-
-    And calls whose reply got lost: n_lost, with usd_lost as booked, what such calls usually cost, and most_lost at most.
-    """
+class LostCalls:
+    """Calls that were sent and whose reply got lost: `usd` as booked, what such calls usually cost, and `most` at most."""
 
     n: int = 0
     usd: float = 0.0
-    doubt: str | None = None
-    n_lost: int = 0
-    usd_lost: float = 0.0
-    most_lost: float = 0.0
+    most: float = 0.0
 
-    def lose(self, booked: float, worst: float) -> None:
-        """A call that was sent and brought nothing; where it surely cost nothing, both are 0."""
-        self.n_lost += worst > 0
-        self.usd_lost += booked
-        self.most_lost += worst
-
-    def count(self, usd: float, doubt: str | None) -> None:
-        """One more, booked at `usd`. doubt: what it said instead, None where it said nothing."""
-        self.n += 1
-        self.usd += usd
-        self.doubt = self.doubt or doubt
+    def count(self, booked: float, worst: float) -> None:
+        """One more; where it surely cost nothing, both are 0."""
+        self.n += worst > 0
+        self.usd += booked
+        self.most += worst
 
     def warnings(self) -> tuple[Finding, ...]:
-        """What to say of the bill; nothing where answers cost nothing."""
-        found = [self._of_answers()] if self.usd > 0 else []
-        if self.n_lost:
-            said = (
-                f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
-                f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.most_lost:.6g} USD, which is "
-                "what the cap counts."
-            )
-            facts = {"n": self.n_lost, "usd": self.usd_lost, "most": self.most_lost}
-            found.append(Finding("bill", said, facts=facts))
-        return tuple(found)
-
-    def _of_answers(self) -> Finding:
-        such = "" if self.doubt is None else f" (one of them: {self.doubt})"
+        """What to say of the bill; nothing where such calls cost nothing."""
+        if not self.n:
+            return ()
         said = (
-            f"{self.n:,} answers did not say how many tokens they used, or said what cannot be{such}. Their "
-            f"{self.usd:.6g} USD are the most they can have cost: look at the provider's own bill."
+            f"{self.n:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
+            f"{self.usd:.6g} USD, what such calls usually cost; at most they cost {self.most:.6g} USD, which is "
+            "what the cap counts."
         )
-        return Finding("bill", said, facts={"n": self.n, "usd": self.usd})
+        return (Finding("bill", said, facts={"n": self.n, "usd": self.usd, "most": self.most}),)
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:

@@ -150,10 +150,13 @@ class StopReason:
         if not self._n_answered and self._n_given_up >= min(GIVEN_UP_AT_START, n_requests):
             self.stop(why)
 
-    def raise_it(self) -> None:
-        """Raises: the reason, where the run had to end."""
+    def raise_it(self, *budgets: Budget) -> None:
+        """Raises: the reason, where the run had to end, with what has to be said of the usage that `budgets` counted."""
         if self._why is not None:
-            raise self._why()
+            error = self._why()
+            for said in filter(None, dict.fromkeys(budget.doubts() for budget in budgets)):
+                error.add(said)
+            raise error
 
 
 class AnswersMissingError(ShortRunError):

@@ -40,6 +40,7 @@ class Loop:
     def __init__(self, outcomes: Outcomes, *, caller: Caller, team: Team | None = None) -> None:
         self._outcomes = outcomes
         self._store, self._stop, self._log = outcomes.store, outcomes.stop, outcomes.log
+        self.budget = caller.budget
         self._caller = caller
         self._config = caller.config
         self._team = team
@@ -287,7 +288,7 @@ async def ask_all(loops: Sequence[Loop], reason: StopReason, *, grace: float) ->
     finally:
         for loop in loops:
             loop.let_go()
-    reason.raise_it()
+    reason.raise_it(*(loop.budget for loop in loops))
 
 
 async def _side_by_side(loops: Sequence[Loop]) -> None:

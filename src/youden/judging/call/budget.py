@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import dataclass
 
 PARTS = 1e12
 """Reservations are whole millionths of a millionth of a USD: sums of them are exact, whatever their order."""
@@ -18,12 +19,33 @@ class OutOfMoneyError(Exception):
     """The next call could pass the cap, and nothing in flight can free any of it."""
 
 
+@dataclass
+class DoubtedUse:
+    """Answers of one model whose reported token counts are missing or not credible; `usd` is the most they can have cost."""
+
+    n: int = 0
+    usd: float = 0.0
+    example: str | None = None
+
+    def in_words(self, model: str) -> str:
+        """Return the sentence that a user must read before trusting what was booked."""
+        example = "" if self.example is None else f" (one of them: {self.example})"
+        return (
+            f"{self.n:,} answers of '{model}' reported no credible token usage{example}. They are booked at the most that they "
+            f"can have cost, {self.usd:.6g} USD: check the provider's own bill."
+        )
+
+
 class Budget:
-    """USD spent and allowed. `spent` is NaN where prices are unknown. Several event loops may use it, one after the other."""
+    """USD spent and allowed. `spent` is NaN where prices are unknown. Several event loops may use it, one after the other.
+
+    doubted: by model, answers that are booked at their worst case, since nobody can say what they used.
+    """
 
     def __init__(self, cap: float | None) -> None:
         self.cap = math.inf if cap is None else cap
         self.spent = 0.0
+        self.doubted: dict[str, DoubtedUse] = {}
         self._reserved = 0
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -31,6 +53,18 @@ class Budget:
     def spent_by_all(self) -> float:
         """USD spent under the cap, by others too where it is shared."""
         return self.spent
+
+    def doubt(self, model: str, usd: float, said: str | None) -> None:
+        """Count an answer without a credible usage, booked at `usd`; said: what it reported instead, if anything."""
+        if usd > 0:
+            of_model = self.doubted.setdefault(model, DoubtedUse())
+            of_model.n += 1
+            of_model.usd += usd
+            of_model.example = of_model.example or said
+
+    def doubts(self) -> str:
+        """Return what has to be said of all such answers; empty if there are none."""
+        return " ".join(one.in_words(model) for model, one in self.doubted.items())
 
     def fits(self, usd: float) -> bool:
         """Whether so much could be set aside now."""

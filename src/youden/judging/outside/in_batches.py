@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
-from youden.judging.asking.calling import UnreportedUse, worst_price
+from youden.judging.asking.calling import worst_price
 from youden.judging.asking.outcomes import Outcomes
 from youden.judging.asking.terms import Batching
 from youden.judging.call.budget import Budget
@@ -106,7 +106,6 @@ class InBatches:
     """Asks all of the work of `outcomes` that its store does not know. The judge's config has the prices of a batch."""
 
     def __init__(self, outcomes: Outcomes, *, provider: BatchProvider, budget: Budget, batching: Batching) -> None:
-        self.unsaid = UnreportedUse()
         self._outcomes = outcomes
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
         self._provider = provider
@@ -139,9 +138,10 @@ class InBatches:
                     await self._batching.sleep(self._batching.poll)
             if not self._stop.stopped:
                 self._outcomes.keep_failures()
-        self._stop.raise_it()
+        self._stop.raise_it(self._budget)
         if self._short_of_money:
-            raise self._work.out_of_money(self._budget)
+            self._stop.stop(lambda: self._work.out_of_money(self._budget))
+            self._stop.raise_it(self._budget)
 
     async def _taken_up(self) -> list[Job]:
         """Batches that an earlier process sent and left, begun where that was not reached."""
@@ -339,7 +339,7 @@ class InBatches:
                 outcome, said = with_usage(outcome, usage), bool(usage.tokens_in or usage.tokens_out)
                 usd = price(self._config, usage.tokens_in, usage.tokens_out) if said else worst
                 if not said:
-                    self.unsaid.count(worst, usage.doubt)
+                    self._budget.doubt(self._config.name, worst, usage.doubt)
         else:
             outcome = unless_echoed(outcome, call.request)
             usd = 0.0 if outcome.free else worst

@@ -382,9 +382,12 @@ def _result(generation: Generation, made: Responses, models: Models, *, max_miss
     n_missing = blocks.size - pool.n_responses
     if n_missing > max_missing * blocks.size:
         why = "; ".join(models.reasons)
-        raise too_many_missing(n_missing, blocks.size, why=why, max_missing=max_missing, what="responses")
+        short = too_many_missing(n_missing, blocks.size, why=why, max_missing=max_missing, what="responses")
+        if doubts := models.budget.doubts():
+            short.add(doubts)
+        raise short
     failed = f"{counted(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}"
-    notes = (failed,) if models.n_failed else ()
+    notes = (*((failed,) if models.n_failed else ()), *filter(None, [models.budget.doubts()]))
     return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
 
 

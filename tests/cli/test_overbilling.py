@@ -1,0 +1,79 @@
+"""A provider reports token counts that are not credible: the line that ends the command says what was booked instead."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import Youden, wire_judge, write_small_run
+from wire_server import Reply, WireServer, same_item
+
+BOOKED = r"answers of 'm' reported no credible token usage"
+
+
+def times_500(n: int, body: dict[str, Any]) -> Reply:
+    """Every third reply reports 500 times the tokens it can have used."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 1}
+    return Reply(same_item(body), usage={k: 500 * v for k, v in usage.items()} if n % 3 == 0 else usage)
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer) -> Path:
+    judge = wire_judge(server.url, name="m", price_in=100, price_out=100)
+    write_small_run(tmp_path, judge={key: value for key, value in judge.items() if key != "price"})
+    server.behave = times_500
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["run", "judge"])
+def test_a_run_that_reaches_its_cap_says_how_many_answers_were_booked_at_their_worst_case(
+    youden: Youden, here: Path, command: str
+) -> None:
+    ended = youden(command, "r.yaml", "--max-cost", "2")
+    assert (ended.code, ended.err.rstrip().endswith("[budget]")) == (1, True), ended.err
+    message = ended.err[ended.err.index("error: ") :]
+    assert BOOKED in message
+    assert "(one of them: it says 50,000 tokens in and 500 out" in message
+    assert "booked at the most that they can have cost" in message
+
+
+def test_a_run_that_stops_for_another_reason_says_so_too(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = lambda n, body: times_500(n, body) if n < 50 else Reply("", status=401)
+    ended = youden("run", "r.yaml", "--max-cost", "1000")
+    assert (ended.code, BOOKED in ended.err[ended.err.index("error: ") :]) == (2, True), ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "r.yaml"],
+        ["run", "r.yaml", "--verbose"],
+        ["judge", "r.yaml"],
+    ],
+)
+def test_the_last_line_of_a_run_that_ends_well_says_so(youden: Youden, here: Path, words: list[str]) -> None:
+    ended = youden(*words, "--max-cost", "1000").well()
+    last = ended.err.rstrip().splitlines()[-1]
+    assert BOOKED in last
+    assert "booked at their worst case, $" in last
+
+
+def test_an_extension_and_a_second_judge_say_so(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = lambda _n, body: Reply(same_item(body))
+    assert BOOKED not in youden("run", "r.yaml", "--max-cost", "1000").well().err
+    server.behave = times_500
+    ended = youden("extend", "runs/r", "--calls", "30", "--max-cost", "1000").well()
+    assert BOOKED in ended.err.rstrip().splitlines()[-1]
+    second = wire_judge(server.url, name="m", model="other", price_in=100, price_out=100)
+    del second["price"]
+    (here / "other.yaml").write_text(json.dumps(second))
+    ended = youden("rejudge", "runs/r", "--judge", "other.yaml", "--calls", "60", "--max-cost", "1000").well()
+    assert BOOKED in ended.err.rstrip().splitlines()[-1]
+
+
+def test_free_calls_are_booked_at_nothing_and_nothing_is_said(youden: Youden, here: Path, server: WireServer) -> None:
+    write_small_run(here, judge=wire_judge(server.url, name="m"))
+    assert "credible" not in youden("run", "r.yaml").well().err
