@@ -96,7 +96,7 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     write_config(folder / "judge.yaml", **priced)
     write_config(folder / "second.yaml", **(priced | {"model": priced["model"].replace("m", "b")}))
     write_config(folder / "r.yaml", pool=str(folder / "old"), calls=150, n_independent=30, out=str(folder / "run"),
-                 judge=str(folder / "judge.yaml"))  # fmt: skip
+                 judge=str(folder / "judge.yaml"), store=str(folder / "r.db"))  # fmt: skip
     bill: Bill = server.bill
     if budget.command in ("extend", "rejudge", "gate"):
         made = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
@@ -118,7 +118,7 @@ def _words(budget: Budget, folder: Path, cap: float) -> tuple[str, ...]:
         case "extend":
             return ("extend", run, "--agents", str(folder / "new"), "--calls", "60", *money)
         case "rejudge":
-            out = ("--out", str(folder / "again"))
+            out = ("--out", str(folder / "again"), "--store", str(folder / "again.db"))
             return ("rejudge", run, "--judge", str(folder / "second.yaml"), "--calls", "100", *out, *money)
         case "calibrate":
             judge, store = str(folder / "judge.yaml"), str(folder / "tried.db")

@@ -124,7 +124,8 @@ class Bench:
 
     def forget(self) -> None:
         """As if nothing had been asked."""
-        shutil.rmtree(self.folder / "runs", ignore_errors=True)
+        for name in ("runs", ".youden"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
 
 async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **judge: object) -> Bench:

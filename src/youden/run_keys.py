@@ -91,7 +91,8 @@ KEYS = {
     "suspected": Key("a share of the calls from 0 to 1, such as 0.05"),
     "store": Key(
         help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
-        "[default: the config's, else YOUDEN_STORE, else verdicts.db in the run's folder]",
+        "[default: the config's, else the one that the run's folder names, else YOUDEN_STORE, else the project's "
+        ".youden/answers.db]",
         metavar="PLACE",
     ),
     "max_cost": Key("USD from 0 on, such as 2.00", "The most that this command may spend.", "USD", Usd),

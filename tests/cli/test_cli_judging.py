@@ -32,7 +32,7 @@ def test_a_run_resumes_without_a_call_and_replays_without_a_server(
     assert server.n_requests == 110
     again = youden("run", "free.yaml", "--json")
     assert server.n_requests == 110
-    write_small_run(here, "replay", store="runs/free/verdicts.db", judge={"backend": "replay"})
+    write_small_run(here, "replay", store=".youden/answers.db", judge={"backend": "replay"})
     replayed = youden("run", "replay.yaml", "--json")
     assert replayed.code == 0, replayed.err
     assert server.n_requests == 110
@@ -54,12 +54,13 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
         return Reply(same_item(body))
 
     server.behave = behave
+    words = ["--store", "runs/free/verdicts.db"]
     if judge == "lexical":
-        config = yaml.safe_load((here / "free.yaml").read_text())
+        words, config = [], yaml.safe_load((here / "free.yaml").read_text())
         (here / "lexical.yaml").write_text(yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"}))
         made = fitting.analyse
         monkeypatch.setattr(fitting, "analyse", lambda *a, **k: (shutil.rmtree(here / "runs"), made(*a, **k))[1])
-    ended = youden("run", f"{judge}.yaml")
+    ended = youden("run", f"{judge}.yaml", *words)
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err
     assert not (here / "runs").exists()

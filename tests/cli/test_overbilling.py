@@ -74,6 +74,24 @@ def test_an_extension_and_a_second_judge_say_so(youden: Youden, here: Path, serv
     assert BOOKED in ended.err.rstrip().splitlines()[-1]
 
 
+@pytest.mark.parametrize("cap", ["0.5", "1000"])
+def test_a_generated_pool_says_so(youden: Youden, here: Path, server: WireServer, cap: str) -> None:
+    model = wire_judge(server.url, name="m", price_in=100, price_out=100)
+    del model["price"]
+    (here / "agents.yaml").write_text(
+        json.dumps(
+            {"models": {"m": model}, "agents": [{"id": one, "model": "m", "instruction": "i.md"} for one in "ab"]}
+        )
+    )
+    (here / "i.md").write_text("Rewrite {{text}}")
+    items = [json.dumps({"id": f"i{n}", "prompt": f"Why {n}?"}) for n in range(6)]
+    (here / "items.jsonl").write_text("\n".join(items))
+    usage = {"prompt_tokens": 50_000, "completion_tokens": 500}
+    server.behave = lambda n, _body: Reply(f"Because {n}.", usage=usage)
+    ended = youden("generate", "agents.yaml", "items.jsonl", "--out", "made", "--max-cost", cap)
+    assert (ended.code, BOOKED in ended.err) == (1 if cap == "0.5" else 0, True), ended.err
+
+
 def test_free_calls_are_booked_at_nothing_and_nothing_is_said(youden: Youden, here: Path, server: WireServer) -> None:
     write_small_run(here, judge=wire_judge(server.url, name="m"))
     assert "credible" not in youden("run", "r.yaml").well().err

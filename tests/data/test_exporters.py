@@ -23,7 +23,7 @@ from youden.data.exporters.export_files import Terms
 from youden.data.exporters.hugging_face import _without_places
 from youden.data.exporters.plain_tables import pool_table, write_tables
 from youden.data.folder import trial_tables
-from youden.data.folder.extension_steps import ExtensionStep
+from youden.data.folder.extension_steps import ExtensionStep, UnfinishedExtension
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -159,6 +159,9 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
         extensions=[ExtensionStep(agents="private/more"), ExtensionStep(calls=10)],
         store="private/store.db",
         out="private/run",
+        unfinished=UnfinishedExtension(
+            agents="private/next", pool="f" * 64, first=2, number=2, step=ExtensionStep(agents="private/next")
+        ),
     )
     RunFolder(tmp_path).write_config(_without_places(config, tmp_path))
     said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))

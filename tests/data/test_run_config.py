@@ -24,14 +24,15 @@ def refused(path: Path, *parts: str) -> None:
         assert part in str(caught.value), str(caught.value)
 
 
-def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path) -> None:
+def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_run_config(write(tmp_path / "try.yaml", "pool: pool.csv\n"))
     assert config == RunConfig(name="try", pool=str(tmp_path / "pool.csv"))
     assert (config.judge, config.design, config.rule, config.seed) == ("lexical", "cyclic", "shared", 0)
     assert (config.calls, config.percent, config.independent, config.holdout, config.max_cost) == (None,) * 5
     assert (config.n_independent, config.options, config.holdout_partners) == (None, {}, 3)
     assert config.folder == Path("runs/try")
-    assert config.store_place == str(Path("runs/try/verdicts.db"))
+    monkeypatch.chdir(tmp_path)
+    assert config.store_place == str(Path(".youden/answers.db"))
 
 
 def test_everything_a_config_may_say_is_read(tmp_path: Path) -> None:

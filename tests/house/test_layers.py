@@ -35,6 +35,7 @@ RANK = {
     "extras": 0,
     "registry": 0,
     "resources": 0,
+    "project_store": 0,
     "run_keys": 0,
     "streams": 0,
     "unpacking": 0,

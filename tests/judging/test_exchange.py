@@ -91,7 +91,7 @@ def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
 ) -> None:
     server.behave = decide
     for name in ("direct", "jsonl", "parquet"):
-        write_small_run(here, name, judge=wire_judge(server.url))
+        write_small_run(here, name, judge=wire_judge(server.url), store=f"{name}.db")
     assert youden("judge", "direct.yaml").code == 0
     assert youden("fit", "runs/direct").code == 0
     asked, direct = server.n_requests, pq.read_table(here / "runs/direct/verdicts.parquet")
@@ -109,7 +109,7 @@ def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
         there = pq.read_table(here / "runs" / form / "verdicts.parquet")
         assert there.drop(["usd", "seconds"]).equals(direct.drop(["usd", "seconds"]))
         assert there.schema.metadata == direct.schema.metadata
-        with open_store(here / "runs" / form / "verdicts.db") as store:
+        with open_store(here / f"{form}.db") as store:
             (judge,) = store.judges()
             assert (judge["model"], store.served(judge)) == ("m", ["m"])
 
@@ -177,8 +177,8 @@ def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, here: 
     assert n_kept(here) == 110
 
 
-def n_kept(here: Path, run: str = "c") -> int:
-    with open_store(here / "runs" / run / "verdicts.db") as store:
+def n_kept(here: Path) -> int:
+    with open_store(here / ".youden/answers.db") as store:
         return len(store)
 
 
@@ -192,7 +192,7 @@ def test_an_export_of_another_plan_or_judge_is_refused_before_it_is_read(
     (answers,) = answer(here / "x")
     write_small_run(here, "d", **{"judge": JUDGE} | change)
     assert words in imported(youden, answers, config="d.yaml", code=2, slug="export-other-plan").err
-    assert n_kept(here, "d") == 0
+    assert n_kept(here) == 0
     if "judge" in change:
         away = shutil.copy(answers, here / "alone.jsonl")
         imported(youden, away, config="d.yaml", code=2, slug="import-other-plan")
@@ -258,7 +258,7 @@ def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
         assert "Traceback" not in ended.err, hostile
         assert "\x1b" not in ended.err, hostile
         beside = good["key"][len(HOSTILE) + n].as_py()
-        with open_store(here / "runs/c/verdicts.db") as store:
+        with open_store(here / ".youden/answers.db") as store:
             kept = store.answers([bad["key"]]) if isinstance(bad["key"], str) else {}
             assert ended.code == 2 or store.answers([beside]), hostile
         for one in kept.values():
@@ -335,7 +335,8 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     write_pool(make_pool(n_agents, 60), tmp_path / "pool")
     judge = wire_judge(server.url)
     for name in ("direct", "elsewhere"):
-        write_config(tmp_path / f"{name}.yaml", pool="pool", n_independent=40, judge=judge, **more)
+        store = f"{name}.db"
+        write_config(tmp_path / f"{name}.yaml", pool="pool", n_independent=40, judge=judge, store=store, **more)
     assert youden("judge", "direct.yaml").code == 0
     asked, answers, ended = server.n_requests, [], Ended(1, "", "no answer yet")
     while ended.code:
@@ -353,6 +354,7 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
         one.read_verdicts(one.read_plan()).answer, other.read_verdicts(other.read_plan()).answer
     )
     shutil.rmtree(tmp_path / "runs/elsewhere")
+    (tmp_path / "elsewhere.db").unlink()
     at_once = youden("judge", "elsewhere.yaml", "--import", *reversed(answers), "--json")
     assert at_once.code == 0, at_once.err
     assert f"{asked:,} answers taken, 0 were there already" in at_once.err

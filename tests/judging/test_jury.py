@@ -183,7 +183,7 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     assert "by more judges like these" in (tmp_path / "run/report.html").read_text("utf-8")
     assert youden("fit", "run", "--target", "items-like-these").code == 0
     assert {row.agent: row for row in folder.read_ranking()} == plain
-    again = youden("run", "r.yaml", "--target", "items-and-judges", "--out", "again", "--store", "run/verdicts.db")
+    again = youden("run", "r.yaml", "--target", "items-and-judges", "--out", "again", "--store", ".youden/answers.db")
     assert again.code == 0, again.err
     assert {row.agent: row for row in RunFolder(tmp_path / "again").read_ranking()} == over
     assert one_server.n_requests == asked

@@ -80,8 +80,9 @@ def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apa
 
 
 def test_a_run_that_moves_with_its_store_keeps_its_totals(youden: Youden, here: Path) -> None:
-    assert youden("judge", "paid.yaml", "--max-cost", "0.5").code == 1
+    assert youden("judge", "paid.yaml", "--max-cost", "0.5", "--store", "runs/paid/verdicts.db").code == 1
     (here / "runs/paid").rename(here / "moved")
     words = ("--out", "moved", "--max-cost", "5")
     assert youden("judge", "paid.yaml", *words).code == 0
     assert calls_of(here, "moved").usd == pytest.approx(110 * A_CALL)
+    assert not (here.parent / ".youden").exists()

@@ -101,6 +101,13 @@ def test_a_pool_goes_out_and_into_an_empty_store_and_is_made_again_without_serve
     assert (made.parent / "d.jsonl").read_bytes() == (made.parent / "c.jsonl").read_bytes()
 
 
+def test_a_pool_is_made_again_from_the_store_that_made_it(youden: Youden, here: Path, server: WireServer) -> None:
+    assert youden(*words("made", "--store", "mine.db", "--max-cost", "1")).code == 0
+    asked = server.n_requests
+    assert youden(*words("made", "--max-cost", "1")).code == 0
+    assert (server.n_requests, (here / "made/answers.db").exists()) == (asked, False)
+
+
 def test_nothing_that_is_kept_holds_a_secret(youden: Youden, made: Path) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     for file in (made / "generation.json", made / "agents.jsonl", made.parent / "c.jsonl"):

@@ -25,7 +25,7 @@ WHOLE = make_pool(K + 2, J + 2)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith("verdicts.db")}
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture
@@ -167,9 +167,9 @@ def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, her
     assert usd.tokens_in == 100 * asked
     assert youden("run", "runs/r/config.yaml").code == 0
     ended = youden("run", "runs/r/config.yaml", "--judge", "replay", "--out", "runs/again")
-    assert ended.code == 2, "a replay has a store of its own there"
+    assert ended.code == 0, "a replay finds the answers in the store that the config names"
     config = yaml.safe_load(folder.file("config.yaml").read_text()) | {"judge": {"backend": "replay"}, "out": "again"}
-    folder.file("again.yaml").write_text(yaml.safe_dump(config | {"store": "verdicts.db"}))
+    folder.file("again.yaml").write_text(yaml.safe_dump(config))
     assert youden("run", "runs/r/again.yaml").code == 0
     assert server.n_requests == asked
     assert folder.file("ranking.csv").read_bytes() == ranking
@@ -317,7 +317,7 @@ def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     drawn = RunFolder(here / "runs/r").read_config().drawn
-    with lead_run(here / "runs/r/verdicts.db", run=f"r {drawn.pool[:12]}"):
+    with lead_run(here / ".youden/answers.db", run=f"../runs/r {drawn.pool[:12]}"):
         asked = server.n_requests
         assert youden("extend", "runs/r", "--calls", "30").refuses("run-busy")
         assert server.n_requests == asked

@@ -115,7 +115,7 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: Wi
     write_config(here / "replay.yaml", backend="replay", of={"backend": "wire", "model": "b", "base_url": server.url})
     replayed = youden(
         *("rejudge", "runs/mine", "--judge", "replay.yaml", "--calls", "300", "--json"),
-        *("--store", "runs/mine-by-second/verdicts.db", "--family", "b=own"),
+        *("--store", ".youden/answers.db", "--family", "b=own"),
     ).well()
     assert server.n_requests == asked
     assert json.loads(replayed.out)["judges"]["pairs"][0]["kappa"] == pytest.approx(

@@ -75,10 +75,17 @@ def write_number(n: int, *, fails: BaseException) -> Callable[..., None]:
 
 @pytest.fixture
 def stopped_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path) -> Stop:
-    return partial(stop_at_writes, youden, here, server, begun / "runs")
+    return partial(stop_at_writes, youden, here, server, begun)
 
 
-def stop_at_writes(youden: Youden, here: Path, server: WireServer, runs: Path, kind: str, *, every: int) -> int:
+def put_back(here: Path, begun: Path) -> None:
+    """Let the run and the answers of `begun` take the place of those that are there."""
+    for name in ("runs", ".youden"):
+        shutil.rmtree(here / name)
+        shutil.copytree(begun / name, here / name)
+
+
+def stop_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path, kind: str, *, every: int) -> int:
     """Stop the extension at every so many of its writes, finish it, and return how often it was stopped."""
     words = EXTENSIONS[kind]
     command = ("extend", "runs/r", *words)
@@ -88,8 +95,7 @@ def stop_at_writes(youden: Youden, here: Path, server: WireServer, runs: Path, k
     n, n_stopped, full = 1 - every, -1, True
     while full:
         n, n_stopped = n + every, n_stopped + 1
-        shutil.rmtree(here / "runs")
-        shutil.copytree(runs, here / "runs")
+        put_back(here, begun)
         server.n_requests = 0
         with pytest.MonkeyPatch.context() as patch:
             fault = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if n_stopped % 2 else KeyboardInterrupt()
@@ -210,13 +216,13 @@ async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.02))
         assert (await run.finish()).code == 0
-        shutil.copytree(tmp_path / "runs", tmp_path / "begun")
+        for name in ("runs", ".youden"):
+            shutil.copytree(tmp_path / name, tmp_path / "begun" / name)
         before, command = server.n_requests, ("extend", "runs/r", *words, "--max-cost", "100000")
         assert (await run.end(await run.start(*command), within=300)).code == 0
         asked = server.n_requests - before
         for seconds in (0.0, 0.4, 1.5):
-            shutil.rmtree(tmp_path / "runs")
-            shutil.copytree(tmp_path / "begun", tmp_path / "runs")
+            put_back(tmp_path, tmp_path / "begun")
             before = server.n_requests
             process = await run.start(*command)
             await run.until(before + asked, process)
@@ -229,3 +235,38 @@ async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
             if ended.code:
                 lost = asked if how is signal.SIGKILL and not seconds else 0  # answers that were not on disk yet
                 assert asked <= server.n_requests - before <= asked + lost, (seconds, ended.said, again.said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "r.yaml", "--out", "runs/s", "--seed", "7"],
+        ["run", "w.yaml"],
+        ["rejudge", "runs/r", "--judge", "b.yaml", "--calls", "60"],
+        ["rejudge", "runs/r", "--judge", "r-judge.yaml", "--calls", "60"],
+    ],
+    ids=["run", "width", "rejudge", "retest"],
+)
+def test_other_commands_stopped_at_any_write_buy_once(
+    youden: Youden, here: Path, server: WireServer, begun: Path, words: list[str]
+) -> None:
+    config = yaml.safe_load((here / "r.yaml").read_text())
+    write_config(here / "w.yaml", **config | {"width": 0.2, "calls": 160, "seed": 5})
+    write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
+    write_config(here / "r-judge.yaml", **wire_judge(server.url))
+    server.n_requests = 0
+    assert youden(*words).code == 0
+    whole, n, n_stopped = server.n_requests, 1, 0
+    assert whole > 0
+    while True:
+        put_back(here, begun)
+        server.n_requests = 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "replace", write_number(n, fails=KeyboardInterrupt()))
+            if youden(*words).code == 0:
+                break
+        n, n_stopped = n + 3, n_stopped + 1
+        assert youden(*words).code == 0
+        assert server.n_requests == whole
+    assert n_stopped > 2

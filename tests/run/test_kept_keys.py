@@ -121,7 +121,8 @@ def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(
     (file,) = kept(here)
     table = pq.read_table(file)
     pq.write_table(table.take(list(reversed(range(len(table))))), file)
-    (here / "runs/c/verdicts.db").unlink()
+    (here / ".youden/answers.db").unlink()
+    (here / "runs/c/verdicts.parquet").unlink()
     asked = server.n_requests
     ended = youden("judge", "c.yaml")
     assert ended.err.rstrip().endswith("[keys-other]")

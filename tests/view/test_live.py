@@ -20,6 +20,11 @@ from youden.view.shown import LiveRun
 JUDGE = {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}
 
 
+@pytest.fixture(autouse=True)
+def _in_a_project_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def planned(folder: Path, judge: object) -> PlannedRun:
     write_pool(make_pool(5, 8), folder / "pool")
     write_config(folder / "c.yaml", pool="pool", calls=110, n_independent=10, judge=judge, max_cost=1, out="run")
@@ -30,7 +35,7 @@ def test_answers_and_failures_are_counted_as_they_come(tmp_path: Path) -> None:
     run = planned(tmp_path, JUDGE | {"price_in": 1_000_000, "price_out": 0})
     live = LiveRun(run.folder)
     assert live.look().why_no_ranking == "No answer has come yet."
-    assert not (tmp_path / "run" / "verdicts.db").exists()
+    assert not (tmp_path / ".youden").exists()
     keys = [key for _, key, _ in run.judge.questions().all(run.plan)]
     with open_store(run.config.store_place) as store:
         for n, key in enumerate(keys[:60]):

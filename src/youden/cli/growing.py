@@ -185,12 +185,13 @@ def _extended(
 def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
     """What will be asked, and how sure those will be that join."""
     if how in ("verbose", "json"):
-        show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
+        show.show_plan(planned.asked, planned.cost, planned.run.judge.name, store=show.store_words(planned.run))
         if planned.half_width is not None:
             show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
     elif how == "short":
         half_width = None if planned.half_width is None else f"{planned.half_width:.3f}"
-        show.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=half_width)
+        store = show.store_words(planned.run)
+        show.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=half_width, store=store)
 
 
 def _planned(once: RunConfig, step: dict[str, Json], *, width: float | None) -> PlannedExtension:
@@ -360,7 +361,7 @@ def gate_command(
     calls="How many of the run's trials it is asked.",
     trials="The same, as trials an agent takes part in.",
     out="The new run's folder. [default: RUN-by-JUDGE]",
-    store="Where its answers are kept. [default: YOUDEN_STORE, else verdicts.db in its folder]",
+    store="Where its answers are kept. [default: YOUDEN_STORE, else the project's .youden/answers.db]",
     seed="Draws the trials. [default: 0]",
 )
 @run_options.asking
@@ -395,12 +396,13 @@ def rejudge_command(
 
     if len(said.keys() & {"calls", "trials"}) != 1:
         raise click.UsageError("Give --calls or --trials: how much is the second judge asked?")
-    changes = {"store": options.usual_store(), **said}
-    planned = plan_rejudge(RunFolder(run), judge=judge, trials=changes.pop("trials", None), changes=changes)
+    changes, usual = dict(said), options.usual_store()
+    trials = changes.pop("trials", None)
+    planned = plan_rejudge(RunFolder(run), judge=judge, trials=trials, changes=changes, usual_store=usual)
     again = planned.again
     show.note_connections(again.judge)
     expected = expected_of(again.plan, kind=again.judge.answers)
-    show.show_plan(again.plan, again.cost, again.judge.name, expected=expected)
+    show.show_plan(again.plan, again.cost, again.judge.name, expected=expected, store=show.store_words(again))
     shown: dict[str, Json] = {
         "run": str(again.folder.path),
         "of": str(run),

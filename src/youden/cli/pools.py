@@ -52,7 +52,7 @@ ANSWERS = "answers.db"
     "max_cost",
     "max_missing",
     store="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE. "
-    "[default: YOUDEN_STORE, else answers.db in --out]",
+    "[default: the one that made the pool in --out, else YOUDEN_STORE, else answers.db in --out]",
 )
 @options.retry_failed
 @options.grace
@@ -85,7 +85,7 @@ def generate_command(
     from youden.nouns import MAX_MISSING
     from youden.pools.make.agents import load_agents
     from youden.pools.make.generate import generate
-    from youden.pools.make.generation import plan_generation, refuse_another_pool, write_recipe
+    from youden.pools.make.generation import plan_generation, recorded_store, refuse_another_pool, write_recipe
     from youden.pools.make.item_sources import read_items
 
     file = load_agents(agents, model_map=model_map)
@@ -100,7 +100,7 @@ def generate_command(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items{_times(repeats)}, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
     )
-    store = said.get("store") or options.usual_store()
+    store = said.get("store") or recorded_store(out) or options.usual_store()
     if replay and store is None and planned.makes_calls and not (out / ANSWERS).is_file():
         raise InputError(
             f"--replay answers from a store, and there is none at {out / ANSWERS}. Say where the answers are: --store STORE.",

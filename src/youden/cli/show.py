@@ -147,16 +147,24 @@ def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
     note_connections(planned.judge)
     expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
     if how in ("verbose", "json"):
-        show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+        show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected, store=store_words(planned))
     elif how == "short":
-        show_plan_line(planned.plan, planned.cost, planned.judge.name, half_width=expected.usual_half_width)
+        width = expected.usual_half_width
+        show_plan_line(planned.plan, planned.cost, planned.judge.name, half_width=width, store=store_words(planned))
     return expected
 
 
-def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None) -> None:
+def store_words(planned: PlannedRun) -> str:
+    """Return where the answers of a run are kept, for the line that tells its plan; empty if it pays for none."""
+    from youden.text.printable import shown
+
+    return f"; answers are kept in {shown(planned.config.store_place)}" if planned.judge.asks else ""
+
+
+def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None, store: str = "") -> None:
     """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean.
 
-    expected: what it buys.
+    expected: what it buys; store: where answers are kept, in words.
     """
     from youden.protocol.coverage import coverage
 
@@ -164,7 +172,7 @@ def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None =
     counted = coverage(plan)
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
-        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}{_held_out(plan)}"
+        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}{_held_out(plan)}{store}"
     )
     if cost.pace:
         note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
@@ -190,14 +198,14 @@ def _held_out(plan: Plan) -> str:
     return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
 
 
-def show_plan_line(plan: Plan, cost: Cost, judge: str, *, half_width: str | None = None) -> None:
+def show_plan_line(plan: Plan, cost: Cost, judge: str, *, half_width: str | None = None, store: str = "") -> None:
     """The same in one line, on standard error. half_width: about what intervals will have."""
     usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
     width = "" if half_width is None else f", about ± {half_width}"
     note(
         f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge}, {100 * cost.calls / plan.n_dense_calls:.1f} % of dense, "
-        f"{usd}{width}{_held_out(plan)}"
+        f"{usd}{width}{_held_out(plan)}{store}"
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, progress, run_options, show
+from youden.text.printable import shown
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ def stress_command(
     show.note(f"stress: {asked_in_words(planned)}")
     show.note_connections(planned.own.judge)
     cost = show.dollars(planned.usd_new)
-    show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}")
+    kept = f"; answers are kept in {shown(planned.own.store)}" if planned.own.judge.asks else ""
+    show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}{kept}")
     found = progress.asked(
         planned.to_json(),
         lambda bar: stress(planned, Asking(progress=bar if planned.own.judge.makes_calls else None, grace=grace)),

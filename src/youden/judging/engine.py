@@ -368,7 +368,7 @@ def _folder_of(store: Store, batching: Batching) -> Path:
 def _needed(store: Store | None, config: JudgeConfig) -> Store:
     if store is None:
         raise ConfigError(
-            f"The judge '{config.name}' needs a store, for its answers are paid for. Give a path, such as verdicts.db.",
+            f"The judge '{config.name}' needs a store, for its answers are paid for. Give a path, such as .youden/answers.db.",
             slug="store-needed",
         )
     return store

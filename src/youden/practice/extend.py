@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, sqrt
 
 import numpy as np
@@ -301,17 +302,28 @@ def extend_run(
     Raises: as `judge_run`.
     """
     run, noted = planned.run, planned.unfinished
-    kept = run.folder.read_config()
-    run.folder.write_config(kept.model_copy(update={"unfinished": noted}))
     try:
-        judge_run(run, asking)
-    except YoudenError:
-        if not planned.resumed and noted.first == noted.number and not _any_answered(planned):
+        judge_run(run, asking, begin=partial(_note, planned))
+    except YoudenError as error:
+        new = not planned.resumed and noted.first == noted.number
+        if new and error.slug not in ("run-busy", "run-grown") and not _any_answered(planned):
             with suppress(OSError):
-                run.folder.write_config(kept)
+                finish_extension(run.folder)
         raise
     run.folder.write_config(config.model_copy(update={"extensions": run.config.extensions, "unfinished": noted}))
     return fit_run(run.folder)
+
+
+def _note(planned: PlannedExtension) -> None:
+    """Note the extension as unfinished. Raises: RunFolderError [run-grown] if another process extended the run meanwhile."""
+    folder, noted = planned.run.folder, planned.unfinished
+    kept = folder.read_config()
+    begun = kept.unfinished is not None and kept.unfinished.is_asked_by(noted.model_dump())
+    if len(kept.extensions) > noted.number + begun or (kept.unfinished is not None and not begun):
+        raise RunFolderError(
+            f"{folder.path} has grown since this extension was planned. Run the same command again.", slug="run-grown"
+        )
+    folder.write_config(kept.model_copy(update={"unfinished": noted}))
 
 
 def _any_answered(planned: PlannedExtension) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
-from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_config import OWN_STORE, RunConfig, with_usual_store
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.judging.backend_records import REPLAY
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.nouns import PAIRED
 from youden.protocol.subsample import MOST_INDEPENDENT
 from youden.run.pipeline import PlannedRun, plan_run
@@ -44,11 +44,13 @@ def plan_rejudge(
     judge: str,
     trials: int | None = None,
     changes: Mapping[str, object],
+    usual_store: str | None = None,
 ) -> PlannedRejudge:
     """Plan a part of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
 
     changes: to that run's config, by key: calls, of both arms; out, seed, store, max_cost, max_missing. trials: in place of
-    calls, paired ones an agent.
+    calls, paired ones an agent. usual_store: where answers are kept if `changes` name no store. The run's own judge, asked once
+    more, gets a store in its new folder: in the run's store it would find its first answers.
 
     Raises: RunFolderError [rejudge-import], [run-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
     """
@@ -84,7 +86,14 @@ def plan_rejudge(
         "trials_of": str(run.path),
     }
     config = RunConfig.model_validate({**asked, **changes, "calls": calls, "out": str(folder)})
-    return PlannedRejudge(run, first, plan_run(config))
+    if config.store is None and _requests_of(load_judge_config(judge)) == _requests_of(load_judge_config(judged.judge)):
+        usual_store = str(folder / OWN_STORE)
+    return PlannedRejudge(run, first, plan_run(with_usual_store(config, usual_store)))
+
+
+def _requests_of(judge: JudgeConfig) -> set[str]:
+    """Return digests of all that decides what a judge, or each judge of a jury, is sent."""
+    return {one.questions().digest for one in judge.judges or (judge,) if one.makes_calls}
 
 
 def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | None = None) -> Rejudged:

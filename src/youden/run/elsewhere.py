@@ -35,6 +35,7 @@ from youden.nouns import Plan, Verdicts
 from youden.run.keys import kept_keys
 from youden.run.pipeline import PlannedRun, answers_of, books_of, fit_run, run_name
 from youden.run.run_plan import find_run_plan
+from youden.run.run_store import refuse_another_store, run_lock
 from youden.text.sentences import counted
 
 
@@ -85,7 +86,8 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     Raises: as `import_answers`; JudgeError [run-busy].
     """
     config = planned.config
-    with lead_run(config.store_place, run=run_name(planned)):
+    alone = run_lock(config, planned.plan, planned.judge)
+    with alone, lead_run(config.store_place, run=run_name(planned)):
         stage, new = stage_of(planned), 0
         while True:
             with open_store(config.store_place) as store:
@@ -110,6 +112,7 @@ def plan_work(config: RunConfig) -> PlannedRun:
         raise _offline(judge, "--worker")
     folder = RunFolder(config.folder)
     found = find_run_plan(config, folder)
+    refuse_another_store(config, found.plan, judge)
     cost = estimate(found.plan, judge, store=config.store_place, keys=kept_keys(folder))
     return PlannedRun(config, folder, found.plan, judge, cost)
 

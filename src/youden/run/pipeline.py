@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,9 +44,11 @@ from youden.nouns import (
     Verdicts,
 )
 from youden.protocol.blocks import extensions_of
+from youden.run.kept_answers import with_kept_answers
 from youden.run.keys import keep_keys, kept_keys
 from youden.run.rounds import run_rounds
 from youden.run.run_plan import as_drawn, find_run_plan, refuse_another_run
+from youden.run.run_store import refuse_another_store, run_lock
 from youden.run.standings import check_rules, follow_up
 
 if TYPE_CHECKING:
@@ -252,6 +254,9 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     refuse_another_run(folder, found, judge)
     plan = found.plan
     check_rules(config.terms.rules, plan.agent_ids)
+    if judge.asks:
+        config = config.model_copy(update={"store": config.store_place})
+    refuse_another_store(config, plan, judge)
     folder.remember(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_place, keys=kept_keys(folder))
     summary = PoolSummary.of(plan.pool, source=str(config.pool))
@@ -272,21 +277,29 @@ def _write_config(planned: PlannedRun) -> None:
     planned.folder.write_config(planned.config.model_copy(update={"unfinished": unfinished}))
 
 
-def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers | None = None) -> Verdicts:
+def judge_run(
+    planned: PlannedRun,
+    asking: Asking | None = None,
+    *,
+    by: Answers | None = None,
+    begin: Callable[[], None] = lambda: None,
+) -> Verdicts:
     """Ask the judge what the store does not hold, and write verdicts.parquet, with what all passes of this run paid, those that
     were interrupted too; an adaptive plan goes on from look to look, and its plan.parquet with it. The cap is of this pass alone.
 
     Before a large plan is asked, the keys of its requests are written beside it.
 
     asking: the terms; what may be spent and may be missing, the run's config says. by: who gets the answers; None for this
-    process, by `answers_of`.
+    process, by `answers_of`. begin: called once no other process can judge the run, before anything is asked.
 
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     TooManyMissingError [too-many-missing] before any file is written.
     """
     folder, config = planned.folder, planned.config
     books = _books(planned)
-    with nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
+    alone = run_lock(config, planned.plan, planned.judge)
+    with alone, nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
+        begin()
         log = ProgressLog(None if asking is None else asking.progress)
         keep_keys(folder, planned.plan, planned.judge, say=partial(log.say, "keys"))
         facts: dict[str, str | int] = {
@@ -322,8 +335,8 @@ def _count(result: Verdicts, facts: Mapping[str, str | int]) -> None:
 
 
 def run_name(planned: PlannedRun) -> str:
-    """What a run is called in its store: its folder's name, and the pool that it began with, for others may call theirs alike."""
-    return f"{planned.folder.path.resolve().name} {extensions_of(planned.plan).pool[:12]}"
+    """Return what a run is called in its store: where its folder is, and the pool that it began with."""
+    return f"{_beside(planned.config)} {extensions_of(planned.plan).pool[:12]}"
 
 
 def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team | None) -> Verdicts:
@@ -348,9 +361,12 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
         check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
         return verdicts
 
-    result = run_rounds(planned.plan, answered, target=config.target)
+    spared: Callable[[Plan], Verdicts] = answered
+    if not terms.stored_only:
+        spared = with_kept_answers(answered, planned.folder, config.store_place, planned.judge)
+    result = run_rounds(planned.plan, spared, target=config.target)
     if config.suspected:
-        result = follow_up(result, answered, share=config.suspected)
+        result = follow_up(result, spared, share=config.suspected)
     return result
 
 

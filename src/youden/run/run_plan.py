@@ -314,8 +314,8 @@ def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> 
 
 def _holds(folder: RunFolder, other: str, *, way: str = "") -> RunFolderError:
     return RunFolderError(
-        f"{folder.path} holds {other}. {way or 'Give'} this run another name or --out; with the old run's store (`store:` or "
-        "--store) nothing it paid for is asked again.",
+        f"{folder.path} holds {other}. {way or 'Give'} this run another name or --out; with the same store "
+        "nothing it paid for is asked again.",
         slug="run-other",
     )
 

@@ -143,7 +143,7 @@ def _without_places(config: RunConfig, folder: Path) -> RunConfig:
     def beside(path: str) -> str:
         return os.fspath(folder / _last(path))
 
-    changes: dict[str, object] = {"out": str(folder), "store": None}
+    changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):
         changes["pool"] = beside(config.pool)
     if isinstance(config.judge, str) and _is_file(config.judge):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
 from youden.errors import ConfigError
+from youden.project_store import moved_store, project_store
 from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
 from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
 from youden.text.printable import is_device, is_file, path_of, shown, typed
@@ -49,6 +51,9 @@ def _way_on(path: Path) -> str:
 
 
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
+
+OWN_STORE = "verdicts.db"
+"""The store in a run's folder: of runs that began before projects had one, and of a judge that is asked the same once more."""
 
 _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width`, `top` and `within` can stand."""
@@ -129,8 +134,8 @@ class RunConfig(BaseModel):
     drawn: written by youden into a run's folder. unfinished: likewise, the extension that was stopped before it was ranked.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
     ray: what `youden judge --engine ray` places on a cluster.
-    store: a path, an sqlite URL or postgresql://USER@HOST/DATABASE, None for `verdicts.db` in the run's folder. out: the run's
-    folder, None for runs/NAME.
+    store: a path, an sqlite URL or postgresql://USER@HOST/DATABASE, None for the store that the run's folder names, else the
+    project's `.youden/answers.db`. out: the run's folder, None for runs/NAME.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -283,7 +288,10 @@ class RunConfig(BaseModel):
     @property
     def store_place(self) -> str:
         """The store's path or URL."""
-        return str(self.folder / "verdicts.db") if self.store is None else self.store
+        if self.store is not None:
+            return str(moved_store(path_of(self.store), self.folder)) if "://" not in self.store else self.store
+        own = self.folder / OWN_STORE
+        return str(own if own.is_file() else project_store())
 
     @property
     def store_file(self) -> Path | None:
@@ -344,8 +352,17 @@ def _remedy(error: ValidationError) -> str:
 
 
 def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
-    """The config with the store `usual`, where it names none itself."""
-    return config if config.store is not None or usual is None else config.model_copy(update={"store": usual})
+    """Return the config with a store, if it names none: the one that the run's folder names, else `usual`, else the default."""
+    if config.store is not None:
+        return config
+    file, recorded = config.folder / "config.yaml", None
+    if file.is_file():
+        with suppress(ConfigError):
+            before = config_at(file, {})
+            recorded = None if before.store is None else before.store_place
+    if recorded is None and not (config.folder / OWN_STORE).is_file():
+        recorded = usual
+    return config if recorded is None else config.model_copy(update={"store": recorded})
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from urllib.parse import quote
@@ -17,6 +19,7 @@ from youden.data.atomic import make_directory
 from youden.errors import ConfigError, JudgeError
 from youden.judging.store.contract import TABLES, VERSION, definition, other_form
 from youden.judging.store.statements import How, Session, SqlPlace, T
+from youden.project_store import hide_from_git
 from youden.text.printable import path_of
 
 _APPLICATION_ID = 0x796F7564
@@ -53,7 +56,10 @@ class SqlitePlace(SqlPlace):
         with self._explained():
             if read_only and _is_foreign(path):
                 raise _foreign(path)
-            self._connection = _connect(path, read_only=read_only)
+            if not read_only:
+                make_directory(path.parent)
+                hide_from_git(path.parent)
+            self._connection = _connect(_one_name(path, read_only=read_only), read_only=read_only)
         try:
             with self._explained():
                 self._connection.create_function("seconds_now", 0, time.time)
@@ -102,9 +108,42 @@ class SqlitePlace(SqlPlace):
             raise explanation(self.name, str(error)) from None
 
 
+def _one_name(path: Path, *, read_only: bool) -> Path:
+    """Return the name by which processes of this user open the file, which may be another hard link to it.
+
+    SQLite keeps its log and its locks beside the name that it is given: under two names, each process would miss what the other
+    one wrote, and damage the file. So the first name is noted in the temporary folder, by the file's device and number.
+    """
+    if not (read_only or path.exists()):
+        path.touch()
+    file, own = path.stat(), path.resolve()
+    notes = Path(tempfile.gettempdir(), f"youden-stores-{os.getuid() if hasattr(os, 'getuid') else 0}")
+    note = notes / f"{file.st_dev}-{file.st_ino}"
+    stale = note.exists()
+    if (noted := _noted(note, own)) is None and not read_only:
+        with suppress(OSError):
+            notes.mkdir(mode=0o700, exist_ok=True)
+            if stale:
+                note.unlink(missing_ok=True)
+            fresh = notes / uuid.uuid4().hex
+            fresh.write_text(str(own), encoding="utf-8")
+            with suppress(FileExistsError):
+                os.link(fresh, note)
+            fresh.unlink()
+        noted = _noted(note, own)
+    return path if noted in (None, own) else noted
+
+
+def _noted(note: Path, own: Path) -> Path | None:
+    """Return the name in `note`, if it still leads to the file at `own`."""
+    try:
+        named = Path(note.read_text(encoding="utf-8"))
+        return named if named.samefile(own) else None
+    except (OSError, ValueError):
+        return None
+
+
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    if not read_only:
-        make_directory(path.parent)
     mode = "mode=ro" if read_only else "mode=rwc"
     log = path.with_name(path.name + "-wal")
     if read_only and not log.exists() and not os.access(path.parent, os.W_OK):

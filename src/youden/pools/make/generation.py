@@ -174,11 +174,23 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         fresh.write_text(written + "\n", encoding="utf-8", newline="\n")
 
 
+def recorded_store(folder: Path) -> str | None:
+    """Return the store that made the pool in `folder`; None if `youden generate` did not make one there."""
+    return _store_in(folder, _read(folder)) if is_generated(folder) else None
+
+
 def read_recipe(folder: Path) -> Recipe:
     """The recipe of the pool in `folder`. Raises: RunFolderError, ConfigError."""
-    place = folder / RECIPE
-    read = parse(place, read_bytes(place), TypeAdapter(_File))
+    place, read = folder / RECIPE, _read(folder)
     models = {name: load_judge_config(said) for name, said in read.models.items()}
     file = AgentsFile(path=place, seed=read.seed, items=None, agents=read.agents, models=models)
-    store = read.store if "://" in read.store else os.path.normpath(folder / read.store)
-    return Recipe(Generation(file, read_items(str(folder)), read.instructions, read.repeats), store)
+    made = Generation(file, read_items(str(folder)), read.instructions, read.repeats)
+    return Recipe(made, _store_in(folder, read))
+
+
+def _read(folder: Path) -> _File:
+    return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_File))
+
+
+def _store_in(folder: Path, read: _File) -> str:
+    return read.store if "://" in read.store else os.path.normpath(folder / read.store)

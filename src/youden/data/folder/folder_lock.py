@@ -1,0 +1,50 @@
+"""One process at a time judges a run's folder, whichever store it pays into. The system releases the lock of a killed process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EACCES, EAGAIN
+from pathlib import Path
+from typing import IO
+
+from youden.errors import JudgeError
+
+LOCK = ".lock"
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder inside the block; on a file system without locks, only the store's own lock protects it.
+
+    Raises
+    ------
+    JudgeError
+        [run-busy]: if another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("ab") as file:
+        if not _locked(file):
+            raise JudgeError(
+                f"Another process is judging {folder}, and both would pay for the same answers. Wait until it has ended, or "
+                "stop it and run the same command again.",
+                slug="run-busy",
+            )
+        yield
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock the file until it is closed. Returns False if another process has locked it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (EACCES, EAGAIN)
+    return True

@@ -1,0 +1,281 @@
+"""One store per project: no request is paid for twice, whatever folder, command or process it comes from."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+import yaml
+
+from commands import Youden, wire_judge, write_small_run
+from stops import Size, bench
+from unruly_server import UnrulyServer
+from wire_server import Reply, WireServer
+from youden.data.folder.folder_lock import folder_lock
+from youden.errors import JudgeError
+from youden.judging.store.answers import open_store
+from youden.nouns import Completion
+
+CALLS = 110
+
+
+def any_text(_n: int, body: dict[str, Any]) -> Reply:
+    """An answer to texts that are not of `make_pool`, too."""
+    return Reply("YES" if crc32(json.dumps(body).encode()) % 2 else "NO")
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("YOUDEN_STORE", raising=False)
+    write_small_run(tmp_path, judge=wire_judge(server.url))
+    return tmp_path
+
+
+def test_runs_of_a_project_share_a_store_that_git_ignores_and_the_plan_line_names(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    ended = youden("run", "r.yaml").well()
+    assert ended.err.count(".youden/answers.db") == 1
+    assert (here / ".youden/.gitignore").read_text() == "*\n"
+    assert not (here / "runs/r/verdicts.db").exists()
+    assert yaml.safe_load((here / "runs/r/config.yaml").read_text())["store"] == "../../.youden/answers.db"
+    assert server.n_requests == CALLS
+    assert youden("run", "r.yaml", "--out", "runs/other").code == 0
+    (here / "deeper/still").mkdir(parents=True)
+    os.chdir(here / "deeper/still")
+    assert youden("run", str(here / "r.yaml"), "--out", "third").code == 0
+    assert server.n_requests == CALLS
+    os.chdir(here)
+    shutil.move(here / "runs", here / "moved")
+    assert youden("run", "moved/r/config.yaml").code == 0
+    assert server.n_requests == CALLS
+    shutil.move(here / "moved/r", here / "r")
+    assert youden("run", "r.yaml", "--out", "r").code == 0
+    assert youden("extend", "r", "--calls", "30").code == 0
+    assert server.n_requests == CALLS + 30
+    assert not (here.parent / ".youden").exists()
+
+
+def test_the_project_directory_is_where_git_or_pyproject_are_until_it_has_a_store(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    (here / "pyproject.toml").touch()
+    (here / "deeper").mkdir()
+    os.chdir(here / "deeper")
+    assert youden("run", "../r.yaml").code == 0
+    assert (here / ".youden/answers.db").is_file()
+    assert not (here / "deeper/.youden").exists()
+
+
+def test_a_judge_without_calls_makes_no_store(youden: Youden, here: Path) -> None:
+    write_small_run(here, judge="lexical")
+    assert ".youden" not in youden("run", "r.yaml").well().err
+    assert not (here / ".youden").exists()
+    assert "store" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
+
+
+def test_calibration_second_judge_and_stress_pay_into_the_project_store(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = any_text
+    assert "finds their answers in .youden/answers.db" in youden("calibrate", "r.yaml", "--calls", "60").err
+    assert youden("run", "r.yaml").code == 0
+    (here / "b.yaml").write_text(json.dumps(wire_judge(server.url, model="b", name="b")))
+    for words in (
+        ["rejudge", "runs/r", "--judge", "b.yaml", "--calls", "60"],
+        ["stress", "runs/r", "--attack", "clones"],
+    ):
+        assert ".youden/answers.db" in youden(*words).well().err
+        asked = server.n_requests
+        assert youden(*words).code == 0
+        assert server.n_requests == asked
+    assert [path.relative_to(here).as_posix() for path in here.rglob("*.db")] == [".youden/answers.db"]
+
+
+def test_the_same_judge_asked_once_more_is_asked_although_the_project_has_its_first_answers(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden("run", "r.yaml").code == 0
+    (here / "same.yaml").write_text(json.dumps(wire_judge(server.url)))
+    words = ("rejudge", "runs/r", "--judge", "same.yaml", "--calls", "60")
+    n = youden(*words, "--json").said["cost"]["calls"]
+    assert server.n_requests == CALLS + n
+    assert youden(*words).code == 0
+    assert server.n_requests == CALLS + n
+
+
+def test_a_run_uses_the_store_that_its_folder_names(
+    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.behave = any_text
+    assert youden("run", "r.yaml", "--store", "mine.db").code == 0
+    for environment in ("", "other.db"):
+        monkeypatch.setenv("YOUDEN_STORE", environment)
+        for words in (["run", "r.yaml"], ["judge", "r.yaml"], ["run", "runs/r/config.yaml"], ["calibrate", "r.yaml"]):
+            assert "mine.db" in youden(*words).err
+    assert not (here / ".youden").exists()
+    assert not (here / "other.db").exists()
+
+
+def test_without_a_folder_the_environment_goes_before_the_default_and_the_config_before_it(
+    youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("YOUDEN_STORE", "environment.db")
+    assert "environment.db" in youden("plan", "r.yaml").err
+    with (here / "r.yaml").open("a") as file:
+        file.write("store: config.db\nout: runs/second\n")
+    assert "config.db" in youden("plan", "r.yaml").err
+    assert "option.db" in youden("plan", "r.yaml", "--store", "option.db", "--out", "runs/third").err
+
+
+def test_a_run_of_an_earlier_version_finds_the_store_in_its_folder(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden("run", "r.yaml", "--store", "runs/r/verdicts.db").code == 0
+    config = here / "runs/r/config.yaml"
+    config.write_text(yaml.safe_dump({k: v for k, v in yaml.safe_load(config.read_text()).items() if k != "store"}))
+    assert youden("run", "r.yaml").code == 0
+    assert youden("extend", "runs/r", "--calls", "30").code == 0
+    assert server.n_requests == CALLS + 30
+    assert not (here / ".youden").exists()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_another_store_is_refused_until_the_answers_are_copied(
+    youden: Youden, here: Path, server: WireServer, whole: bool
+) -> None:
+    if not whole:
+        well = server.behave
+        server.behave = lambda n, body: well(n, body) if n < 50 else Reply("", status=401)
+    ended = youden("run", "r.yaml", "--store", "mine.db")
+    assert (ended.code == 0) == whole
+    if not whole:
+        server.behave = well
+    asked = server.n_requests
+    for words in (["run", "r.yaml"], ["judge", "r.yaml"], ["plan", "r.yaml"]):
+        ended = youden(*words, "--store", "other.db")
+        assert ended.refuses("run-store"), ended.err
+        assert "runs/r keeps its answers in mine.db" in ended.err
+    assert server.n_requests == asked
+    copy = ended.err.split("`youden ")[1].split("`")[0]
+    assert youden(*copy.split()).code == 0
+    assert youden("run", "r.yaml", "--store", "other.db").code == 0
+    assert server.n_requests == asked if whole else server.n_requests <= asked + CALLS - 40
+    assert yaml.safe_load((here / "runs/r/config.yaml").read_text())["store"] == "../../other.db"
+
+
+@pytest.mark.parametrize("lost", ["all", "some"])
+def test_answers_that_the_store_lost_are_taken_from_the_folder(
+    youden: Youden, here: Path, server: WireServer, lost: str
+) -> None:
+    assert youden("run", "r.yaml").code == 0
+    ranking, store = (here / "runs/r/ranking.csv").read_bytes(), here / ".youden/answers.db"
+    before = json.loads((here / "runs/r/fit.json").read_text())["calls"]
+
+    def lose() -> None:
+        if lost == "all":
+            shutil.rmtree(store.parent)
+        else:
+            with closing(sqlite3.connect(store)) as connection, connection:
+                connection.execute("DELETE FROM answers WHERE rowid % 2")
+
+    lose()
+    ended = youden("run", "r.yaml").well()
+    assert server.n_requests == CALLS
+    assert "taken from the run's own verdicts.parquet" in ended.err
+    assert (here / "runs/r/ranking.csv").read_bytes() == ranking
+    after = json.loads((here / "runs/r/fit.json").read_text())["calls"]
+    assert after == before
+    lose()
+    n = youden("extend", "runs/r", "--calls", "30", "--json").said["cost"]["calls"]
+    assert server.n_requests == CALLS + n
+    assert youden("run", "runs/r/config.yaml").code == 0
+    assert server.n_requests == CALLS + n
+
+
+def test_a_jury_whose_store_is_gone_is_not_asked_again(youden: Youden, here: Path, server: WireServer) -> None:
+    for name in "abc":
+        (here / f"{name}.yaml").write_text(json.dumps(wire_judge(server.url, model=name, name=name)))
+    write_small_run(here, judge={"backend": "jury", "name": "j", "judges": ["a.yaml", "b.yaml", "c.yaml"]})
+    assert youden("run", "r.yaml").code == 0
+    shutil.rmtree(here / ".youden")
+    assert youden("run", "r.yaml").code == 0
+    assert server.n_requests == 3 * CALLS
+
+
+def test_a_run_whose_store_is_damaged_goes_on_in_another_one(youden: Youden, here: Path, server: WireServer) -> None:
+    assert youden("run", "r.yaml", "--store", "mine.db").code == 0
+    (here / "mine.db").write_bytes(b"no database" * 1000)
+    assert youden("run", "r.yaml").refuses("store-corrupt")
+    assert youden("run", "r.yaml", "--store", "saved.db").code == 0
+    assert server.n_requests == CALLS
+
+
+def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, here: Path, server: WireServer) -> None:
+    assert youden("run", "r.yaml", "--store", "mine.db").code == 0
+    (here / "link.db").symlink_to("mine.db")
+    assert youden("run", "r.yaml", "--store", "link.db").code == 0
+    assert server.n_requests == CALLS
+
+
+def test_a_folder_is_locked_for_other_processes_whatever_store_they_name(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden("plan", "r.yaml", "--store", "mine.db").code == 0
+    with folder_lock(here / "runs/r"):
+        for words in (["run", "r.yaml", "--store", "mine.db"], ["judge", "r.yaml"]):
+            assert youden(*words).refuses("run-busy")
+        with pytest.raises(JudgeError, match="run-busy"), folder_lock(here / "runs/r"):
+            pass
+    assert server.n_requests == 0
+    assert youden("run", "r.yaml").code == 0
+
+
+def test_two_hard_links_are_one_store_also_after_a_kill(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.db", tmp_path / "deeper/b.db"
+    second.parent.mkdir()
+    answer = Completion("YES", "stop", "m", 1, 1)
+    with open_store(first) as store:
+        store.add("a" * 64, answer)
+        store.flush()
+        os.link(first, second)
+        with open_store(second) as other, open_store(second, read_only=True) as read:
+            assert set(read.answers(["a" * 64])) == {"a" * 64}
+            other.add("b" * 64, answer)
+            other.flush()
+            assert set(store.answers(["b" * 64])) == {"b" * 64}
+    assert not list(second.parent.glob("b.db-*"))
+    first.unlink()
+    with open_store(second) as store:
+        assert len(store) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("together", ["one folder, two stores", "two folders, two hard links"])
+async def test_two_processes_at_once_pay_for_nothing_twice(tmp_path: Path, together: str) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.3))
+        with open_store(tmp_path / "a.db"):
+            pass
+        if together == "one folder, two stores":
+            words = [("run", "r.yaml", "--store", name) for name in ("a.db", "b.db")]
+        else:
+            os.link(tmp_path / "a.db", tmp_path / "b.db")
+            words = [("run", "r.yaml", "--store", name, "--out", f"runs/{name}") for name in ("a.db", "b.db")]
+        both = await asyncio.gather(*(run.start(*one) for one in words))
+        ended = await asyncio.gather(*(run.end(process, within=300) for process in both))
+        assert server.bill.n_paid_twice == 0
+        assert 0 in [one.code for one in ended], [one.said for one in ended]
+        if together == "one folder, two stores":
+            assert sorted(one.code for one in ended) == [0, 2]
+            assert any("[run-busy]" in one.said or "[run-store]" in one.said for one in ended)
+        else:
+            assert [one.code for one in ended] == [0, 0]
