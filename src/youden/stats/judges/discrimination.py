@@ -1,0 +1,233 @@
+"""Estimate Youden's J of a judge with a confidence interval, and test whether abilities differ at all.
+
+The intervals of J's two rates are Wilson intervals at an effective sample size, so that J has a valid interval also if a rate is
+0 or 1 and if answers on one item are alike.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import fdtrc, ndtri, stdtrit
+
+from youden.nouns.pool import Floats, Ids
+from youden.stats.base.clusters import CentredCovariance, check_level
+from youden.stats.base.metrics import Metric
+from youden.stats.base.proportions import Proportion, difference, proportion
+
+
+class ItemTotals:
+    """Answers of one trial type, summed by item; chunks of trials add up.
+
+    Parameters
+    ----------
+    n_items : int
+        Number of items of the plan.
+
+    Attributes
+    ----------
+    n, total : float array (n_items,)
+        Weight of the answers that involve an item, and their weighted sum.
+    n_trials, sum, squares : float
+        Weight of all trials, the weighted sum of their answers, and of the squared answers.
+    """
+
+    def __init__(self, n_items: int) -> None:
+        self.n, self.total = np.zeros((2, n_items))
+        self.n_trials, self.sum, self.squares = 0.0, 0.0, 0.0
+        self._items_per_trial = 1
+
+    def add(self, answer: Floats, *items: Ids, weight: Floats | None = None) -> None:
+        """Add a chunk of answered trials.
+
+        Parameters
+        ----------
+        answer : float array (n_trials,)
+            Answers, without NaN.
+        *items : int arrays (n_trials,)
+            The items of a trial: one array for paired trials, two for independent trials.
+        weight : float array (n_trials,), optional
+            Weights of the trials. Default: 1.
+        """
+        weight = np.ones(len(answer)) if weight is None else weight
+        self._items_per_trial = len(items)
+        for item in items:
+            self.n += np.bincount(item, weight, len(self.n))
+            self.total += np.bincount(item, weight * answer, len(self.n))
+        self.n_trials += float(weight.sum())
+        self.sum += float((weight * answer).sum())
+        self.squares += float((weight * answer**2).sum())
+
+    @property
+    def mean(self) -> float:
+        """Mean answer; NaN without a trial."""
+        return self.sum / self.n_trials if self.n_trials else math.nan
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of items with a trial."""
+        return int((self.n > 0).sum())
+
+    @property
+    def variance(self) -> float:
+        """Variance of the mean answer, clustered by item; at least that of independent trials.
+
+        Notes
+        -----
+        With residuals r_t and u_j the sum of r_t over the trials of item j, V = (Σ_j u_j² − (m − 1)·Σ_t r_t²)/N², times
+        G/(G − 1) for G items. m is the number of items of a trial: for m = 2, a trial is in two of the u_j, and V is the dyadic
+        cluster-robust variance.
+
+        References
+        ----------
+        Aronow, Samii & Assenova (2015), Political Analysis 23, 564–577.
+        """
+        if not self.n_trials:
+            return math.nan
+        residual_squares = max(self.squares - self.n_trials * self.mean**2, 0.0)
+        by_item = self.total - self.n * self.mean
+        clustered = float((by_item**2).sum()) - (self._items_per_trial - 1) * residual_squares
+        G = max(self.n_clusters, 2)
+        return max(clustered, residual_squares) * G / (G - 1) / self.n_trials**2
+
+
+def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proportion:
+    """Estimate a mean answer in [0, 1] with a Wilson interval at its effective sample size.
+
+    Parameters
+    ----------
+    answers : ItemTotals
+        Answers in [0, 1], each of weight 1.
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Proportion
+        NaN without a trial.
+
+    Notes
+    -----
+    The effective sample size is p(1 − p)/V, V the clustered variance, but at most the number of trials, multiplied by (z/t)², t
+    the quantile of Student's t with one degree of freedom less than there are items. Answers without variation do not show how
+    alike those on one item are. Then the number of items is used for paired trials, and the number of trials for independent
+    ones, which join different items.
+
+    References
+    ----------
+    Korn & Graubard (1998), Survey Methodology 24, 193–201. Wilson (1927), J. American Statistical Association 22, 209–212.
+    """
+    check_level(level)
+    n, p = answers.n_trials, answers.mean
+    if not n:
+        return proportion(0, 0, level=level)
+    p = min(max(p, 0.0), 1.0)
+    binary = p * (1 - p)
+    if binary > 0 and answers.variance > 0:
+        effective = min(n, binary / answers.variance)
+    else:
+        effective = float(n if answers._items_per_trial > 1 else min(n, answers.n_clusters))
+    p_upper = (1 + level) / 2
+    t = stdtrit(max(answers.n_clusters - 1, 1), p_upper)
+    effective *= float((ndtri(p_upper) / t) ** 2)
+    return proportion(p * effective, effective, level=level)
+
+
+def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.95) -> Metric:
+    """Estimate Youden's J = TPR − FPR of a judge from the trials of a run.
+
+    Parameters
+    ----------
+    paired, independent : ItemTotals
+        Answers of both trial types.
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Metric
+        NaN if a trial type has no answer.
+
+    Notes
+    -----
+    Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. The rates are treated as independent. Items on
+    which a judge says yes more often raise both rates, so the interval is rather too wide.
+
+    References
+    ----------
+    Newcombe (1998), Statistics in Medicine 17, 873–890, method 10.
+    """
+    found = difference(clustered_proportion(paired, level=level), clustered_proportion(independent, level=level))
+    return Metric(found.value, found.low, found.high, level, "Newcombe's hybrid score, clustered by item")
+
+
+def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
+    """Estimate Youden's J from differences D = TPR − FPR of pairs, if the two rates are not known.
+
+    Parameters
+    ----------
+    differences : ItemTotals
+        Values of D in [−1, 1].
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Metric
+        Mean of D with Student's t interval, clustered by item; NaN with fewer than 2 items.
+    """
+    check_level(level)
+    method = "mean of D, clustered by item, Student t"
+    if differences.n_clusters < 2:
+        return Metric(differences.mean, math.nan, math.nan, level, method)
+    t = float(stdtrit(differences.n_clusters - 1, (1 + level) / 2))
+    half = t * math.sqrt(differences.variance)
+    return Metric(differences.mean, differences.mean - half, differences.mean + half, level, method)
+
+
+def equal_abilities_p(ability: Floats, covariance: CentredCovariance) -> float:
+    """Test whether abilities differ by more than their sampling error.
+
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, NaN for agents without one.
+    covariance : CentredCovariance
+        Covariance of the same abilities' distances from their mean.
+
+    Returns
+    -------
+    float
+        P-value of the hypothesis that all abilities are equal; NaN if fewer than 2 agents can be compared.
+
+    Notes
+    -----
+    With C the centred covariance and d the distances from the mean, Q = Σ d_i²/tr C has the mean 1 if abilities are equal. Q is
+    referred to an F distribution with (tr C)²/tr C² and min ν_i degrees of freedom (Box's approximation). C is never inverted, so
+    the test keeps its size if there are hardly more items than agents.
+
+    References
+    ----------
+    Brunner, Dette & Munk (1997), J. American Statistical Association 92, 1494–1502. Box (1954), Annals of Mathematical
+    Statistics 25, 290–302.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> covariance = CentredCovariance(0.01 * (np.eye(3) - 1 / 3), np.full(3, 20.0))
+    >>> p = [equal_abilities_p(np.array([0.4, 0.4 + gap, 0.4]), covariance) for gap in (0.0, 0.5)]
+    >>> [round(value, 3) for value in p]
+    [1.0, 0.002]
+    """
+    C = covariance.covariance
+    known = ~np.isnan(ability) & ~np.isnan(np.diag(C))
+    C = C[np.ix_(known, known)]
+    if known.sum() < 2 or np.isnan(C).any():
+        return math.nan
+    distance = ability[known] - ability[known].mean()
+    trace = float(np.trace(C))
+    if trace <= 0:
+        return 0.0 if np.ptp(distance) > 0 else 1.0
+    Q = float((distance**2).sum()) / trace
+    return float(fdtrc(trace**2 / float((C**2).sum()), covariance.freedom[known].min(), Q))

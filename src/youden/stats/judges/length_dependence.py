@@ -1,0 +1,84 @@
+"""Measure how much of a judge's answers the lengths of the two texts explain.
+
+Lengths are compared in cells of quantiles, so that any rule by length is found: both texts are long, both are of similar length,
+or the first one is long.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from youden.nouns.pool import Bools, Floats, Ids, Positions
+
+N_LENGTH_CLASSES = 5
+"""Quantile classes of each text's length; a cell is a pair of classes."""
+N_RATIO_CLASSES = 10
+"""Quantile classes of the ratio of both lengths."""
+MIN_ANSWERS = 100
+"""Answers below which nothing is estimated."""
+
+
+def length_share(
+    answer: Floats, first_length: Ids | Positions, second_length: Ids | Positions, *, paired: Bools
+) -> float:
+    """Estimate the share of the variance of answers that text lengths explain.
+
+    Parameters
+    ----------
+    answer : float array (n_trials,)
+        Answers in [0, 1], without NaN.
+    first_length, second_length : int array (n_trials,)
+        Length of the first and of the second text, 0 or more.
+    paired : bool array (n_trials,)
+        Whether a trial is paired; else it is independent.
+
+    Returns
+    -------
+    float
+        Adjusted R² of the cell means, at most 1, near 0 if answers do not depend on length. NaN with fewer than 100 answers,
+        if all answers are equal, or if one trial type is missing.
+
+    Notes
+    -----
+    The larger of two values of R²: one for cells of both texts' length classes, one for classes of the absolute log ratio
+    of both lengths. Both trial types get the same total weight: a judge that compares contents says no to independent trials
+    whatever their lengths are. R² is adjusted for the number of cells (Wherry), with the effective number of trials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lengths = np.random.default_rng(0).integers(1, 1000, (2, 500))
+    >>> similar = np.abs(np.log(lengths[0] / lengths[1])) < 0.5
+    >>> paired = np.arange(500) < 400
+    >>> length_share(similar.astype(float), *lengths, paired=paired) > 0.5
+    True
+    >>> length_share((similar & paired).astype(float), *lengths, paired=paired) > 0.5
+    False
+    """
+    n_paired, n_independent = int(paired.sum()), int((~paired).sum())
+    if len(answer) < MIN_ANSWERS or np.ptp(answer) == 0 or not n_paired or not n_independent:
+        return float("nan")
+    weight = np.where(paired, 0.5 / n_paired, 0.5 / n_independent)
+    lengths = np.stack([first_length, second_length]).astype(np.float64)
+    first_class, second_class = _quantile_classes(lengths.ravel(), N_LENGTH_CLASSES).reshape(lengths.shape)
+    log_ratio = np.abs(np.diff(np.log(np.maximum(lengths, 1)), axis=0))[0]
+    by_length = _adjusted_r2(answer, weight, first_class * N_LENGTH_CLASSES + second_class)
+    by_ratio = _adjusted_r2(answer, weight, _quantile_classes(log_ratio, N_RATIO_CLASSES))
+    return max(by_length, by_ratio)
+
+
+def _quantile_classes(values: Floats, n_classes: int) -> Positions:
+    """Number of inner quantiles that are at most each value: int64 (n,)."""
+    edges = np.quantile(values, np.linspace(0, 1, n_classes + 1)[1:-1])
+    return np.searchsorted(edges, values, side="right").astype(np.int64)
+
+
+def _adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
+    """Adjusted R² of the weighted means of `answer` in cells, int64 (n,); weight : float (n,), sums to 1."""
+    in_cell = np.bincount(cell, weight)
+    used = in_cell > 0
+    mean = np.divide(np.bincount(cell, weight * answer), in_cell, out=np.zeros(len(in_cell)), where=used)
+    residual = float((weight * (answer - mean[cell]) ** 2).sum())
+    total = float((weight * (answer - float(weight @ answer)) ** 2).sum())
+    n_effective = 1 / float((weight**2).sum())
+    return 1 - residual / total * (n_effective - 1) / max(n_effective - int(used.sum()), 1)
