@@ -119,7 +119,9 @@ def beside_the_table(ended: Ended) -> list[str]:
     return [line for line in lines[:title] + lines[title + 3 + len(rows) :] if not line.startswith("judging")]
 
 
-def test_run_prints_six_lines_beside_its_table_and_ends_with_the_way_on(youden: Youden, tmp_path: Path) -> None:
+def test_run_prints_six_lines_beside_its_table_and_ends_with_the_next_step_and_report(
+    youden: Youden, tmp_path: Path
+) -> None:
     write_pool(tmp_path / "mine.csv", n_items=30)
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--calls", "200", "--seed", "4")
@@ -127,7 +129,8 @@ def test_run_prints_six_lines_beside_its_table_and_ends_with_the_way_on(youden: 
     lines = beside_the_table(ended)
     assert len(lines) <= 6, lines
     assert max(map(len, ended.out.splitlines()[1:])) <= 80
-    assert lines[-1].startswith(("winner: ", "no winner yet: "))
+    assert ended.out.startswith(("Recommended: ", "Candidates: "))
+    assert lines[-1].startswith("next: ") == ended.out.startswith("Candidates: ")
     assert f"report: {Path('runs/mine/report.html')} (youden:" in lines[-1]
     assert len(lines) < len(beside_the_table(youden("run", "mine.yaml", "--calls", "200", "--seed", "4", "--verbose")))
     other = youden("run", "mine.yaml", "--calls", "200", "--seed", "5")
@@ -149,14 +152,14 @@ def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_p
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-def test_the_way_on_is_a_command_that_tells_more(youden: Youden, tmp_path: Path, gaps: bool) -> None:
+def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_path: Path, gaps: bool) -> None:
     write_pool(tmp_path / "mine.csv", n_agents=6, n_items=60)
     lines = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     if gaps:
         (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", trials=20)
     ended = youden("run", "mine.yaml")
-    found = re.search(r"no winner yet: .*; about ([\d,]+) more calls would tell: `youden (.*)`; report", ended.err)
+    found = re.search(r"next: about ([\d,]+) more calls would separate a\d and a\d: `youden (.*)`; report", ended.err)
     assert found, ended.err
     grown = youden(*shlex.split(found[2]))
     assert grown.code == 0, grown.err

@@ -84,7 +84,7 @@ def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, her
     assert "report: runs/r/report.html" in said[-1]
     assert "2 agents joined: a5, a6. No ability of the 5 agents that were there moved." in ended.out
     headline, moved = ended.out.splitlines()[0], ended.out.splitlines()[-1]
-    assert headline.startswith("Take ")
+    assert headline.startswith("No recommendation: the abilities vary by no more than their sampling error")
     assert moved.startswith("2 agents joined")
     assert len(said) + len([headline, moved]) <= 6
     assert youden("extend", "runs/r", "--calls", "20", "--quiet").err == ""

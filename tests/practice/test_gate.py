@@ -22,6 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
+from youden.nouns.recommendation import NOT_MADE
 from youden.practice.gate import Gate, Gated, GateLook, Needed, gate_run, gated, to_do
 from youden.practice.gate_answers import DifferenceForecast, outlooks, read_answers
 from youden.protocol.extending import add_agents, add_calls
@@ -394,11 +395,11 @@ def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_r
     choice = run.read_facts().choice
     page = youden(*words, "--markdown", "-").out
     (line,) = (line for line in page.splitlines() if line.startswith("Of all agents in the run"))
-    assert f"looks: Take {choice.agents[0]}" in line
+    assert f"looks: Candidates: {choice.agents[0]}" in line
     assert f"{choice.within:.3f}" in line
     assert all(agent in line for agent in choice.as_good[:3])
     assert json.loads(youden(*words, "--json").out)["choice"]["agents"] == list(choice.agents)
-    run.write_facts(replace(run.read_facts(), choice=None))
+    run.write_facts(replace(run.read_facts(), recommendation=NOT_MADE))
     assert "Of all agents" not in youden(*words, "--markdown", "-").out
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from commands import Youden, wire_judge, write_config
 from pools import make_pool, part_of
-from wire_server import Reply, WireServer
+from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 
@@ -22,14 +22,14 @@ K, J = 6, 12
 
 @pytest.fixture
 def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) -> Path:
-    """A judged run that two agents joined; the judge says yes more often where two texts' agents have small numbers."""
+    """A judged run that two agents joined; the judge says yes on the same item, more often if the agents have small numbers."""
     whole = make_pool(K + 2, J)
     strength = dict(zip(whole.texts.ravel().tolist(), np.repeat(np.arange(K + 2), J).tolist(), strict=True))
 
     def behave(_n: int, body: dict[str, object]) -> Reply:
         said = json.dumps(body)
         agents = sorted(agent for text, agent in strength.items() if json.dumps(text)[1:-1] in said)
-        return Reply("YES" if crc32(said.encode()) % 20 + sum(agents) < 16 else "NO")
+        return Reply("YES" if same_item(body) == "YES" and crc32(said.encode()) % 20 + sum(agents) < 16 else "NO")
 
     one_server.behave, one_server.n_requests = behave, 0
     if begun.exists():

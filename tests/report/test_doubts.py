@@ -14,11 +14,12 @@ from report_runs import by_ability, judged
 from youden.nouns import PAIRED, Agent, Finding, PartnerRules, Plan, Pool
 from youden.nouns.pool import Floats
 from youden.report.charts.figures import figures
-from youden.report.data.doubts import agreeing_share, group_lines, length_correlation, pair_grid
+from youden.report.data.doubts import agreeing_share, group_lines, pair_grid
 from youden.report.data.report import ReportData, build_report
 from youden.report.data.warnings import grouped
 from youden.report.pages.writing import render_page
 from youden.run.pipeline import fit_run
+from youden.run.text_length import length_correlation
 from youden.stats.partners import PairMeans, linked_pairs
 
 

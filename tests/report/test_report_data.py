@@ -21,7 +21,7 @@ from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Agent, ChoiceFacts, Plan, RankingRow, Trials
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, RankingRow, Trials
 from youden.nouns.columns import columns_of
 from youden.nouns.pool import Floats
 from youden.protocol.independent import same_trials
@@ -31,7 +31,7 @@ from youden.report.data.comparison import _apart, compare_runs, other_answers
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.grids import bin_sizes, binned, cluster_order
 from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
-from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
+from youden.report.data.ranking_tables import clipped, rank_agents, readable
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
@@ -67,34 +67,6 @@ def test_places_and_bars_are_those_of_the_ranking() -> None:
         (0.0, 25.0),
         None,
     ]
-
-
-def said(rows: Sequence[RankingRow], *, choice: ChoiceFacts | None = None) -> str:
-    return headline(rank_agents(rows, POOL), choice=choice, level=0.95)
-
-
-def test_the_headline_says_which_agent_to_take_and_how_much_better_another_may_be() -> None:
-    alone = ChoiceFacts(("a",), 0.0, 0.95, (), 0.7, 0.9, {"a": 0.98}, 0.001)
-    assert said(ROWS, choice=alone) == (
-        "Take a: it is told apart from every other agent, with an error of at most 5%. "
-        "Its ability is 0.700 … 0.900, allowing for the luck of coming first."
-    )
-    assert said(ROWS, choice=replace(alone, within=0.0123, as_good=tuple("bcdef"))).startswith(
-        "Take a. No other agent is better by more than 0.012 (95%). May be as good: b, c, d and 2 more. On average"
-    )
-
-
-def test_what_the_choice_loses_on_average_stands_beside_the_bound() -> None:
-    open_ = ChoiceFacts(("a",), 0.0123, 0.95, ("b",), 0.7, 0.9, {"a": 0.6, "b": 0.4}, 0.0042)
-    assert "May be as good: b. On average a is 0.004 behind the best. Its ability" in said(ROWS, choice=open_)
-    assert "on average" not in said(ROWS, choice=replace(open_, within=0.0, as_good=()))
-
-
-def test_where_some_cannot_be_compared_the_headline_says_who_may_be_first() -> None:
-    assert said(ROWS).startswith("a and b can each be first: nobody is told apart from everybody at 95%")
-    assert said(ROWS[3:]).startswith("No agent has an interval")
-    assert said([replace(ROWS[0], agent=name) for name in "abcde"]).startswith("a, b, c and 2 more can each be first")
-    assert "nobody is called best" in said((replace(ROWS[0], place_high=1),))
 
 
 def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(tmp_path: Path) -> None:

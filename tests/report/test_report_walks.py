@@ -82,8 +82,8 @@ def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judg
     with opened(demo.as_uri(), width=1400) as browser:
         said = screen(browser)
         for expected in (
-            "Take telegraphic. No other agent is better by more than",
-            "May be as good: key-figures",
+            "Candidates: telegraphic, key-figures",
+            "No other agent is better than telegraphic by more than",
             "Judged by lexical",
             "8,448 calls, $0.00",
             "12 agents",

@@ -195,7 +195,8 @@ def test_agents_that_share_no_item_end_the_run() -> None:
     pool = make_pool(8, 20, present=present)
 
     def answered(plan: Plan) -> Verdicts:
-        return answer_with(plan, ((plan.first * 7 + plan.second + plan.item) % 3 == 0).astype(float))
+        says_yes = (plan.arm == PAIRED) & ((plan.first * 7 + plan.second + plan.item) % 3 == 0)
+        return answer_with(plan, says_yes.astype(float))
 
     for seed in range(2):
         result = run_rounds(make_plan(pool, design="adaptive", percent=40, seed=seed), answered)
@@ -262,7 +263,10 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
     for seed in range(4):
         plan = make_plan(pool, design="adaptive", percent=20, n_independent=16, seed=seed, options={"top": 1})
         says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
-        result = run_rounds(plan, lambda plan, says=says: answer_with(plan, says[plan.item, plan.first, plan.second]))
+        result = run_rounds(
+            plan,
+            lambda plan, says=says: answer_with(plan, (plan.arm == PAIRED) & says[plan.item, plan.first, plan.second]),
+        )
         asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
         of_all = {}
         for share in (0.0, 0.5):

@@ -17,7 +17,8 @@ from worlds import verdicts, write_run
 from youden import make_plan, tally
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import PAIRED, ChoiceFacts, Rates, Verdicts
+from youden.nouns import PAIRED, Rates, Recommendation, Verdicts
+from youden.nouns.recommendation import NOT_MADE, RecommendationForm
 from youden.report.data.comparison import compare_runs
 from youden.report.pages.writing import render_comparison
 from youden.run.pipeline import fit_run
@@ -217,26 +218,28 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
     facts = folders[0].read_facts()
     first, second, third = (row.agent for row in folders[0].read_ranking()[:3])
 
-    def said(choice: ChoiceFacts | None, *more: str) -> list[str]:
-        folders[1].write_facts(replace(facts, choice=choice))
+    def said(one: Recommendation, *more: str) -> list[str]:
+        folders[1].write_facts(replace(facts, recommendation=one))
         words = ["compare", *runs, *more]
         return CliRunner().invoke(youden, words, catch_exceptions=False).stdout.splitlines()
 
-    folders[0].write_facts(
-        replace(facts, choice=replace(facts.choice, agents=(first,), as_good=(second,), within=0.02))
-    )
-    same = said(replace(facts.choice, agents=(first,), as_good=(third,), within=0.05))
-    assert f"By one: Take {first}. No other agent is better by more than 0.020 (95%). May be as good: {second}." in same
-    assert f"The choices agree: {first}." in same
-    other = said(replace(facts.choice, agents=(second,), as_good=(first, third), within=0.05))
-    assert f"The choices differ. By every run, as good may be: {first}, {second}." in other
-    apart = said(replace(facts.choice, agents=(third,), as_good=(), within=0.0))
-    assert "The choices differ. No agent may be the best by every run." in apart
-    none = said(None)
-    assert "By two: no choice; not fitted, or some agents cannot be compared." in none
-    assert not any("choices" in line for line in none)
-    kept = json.loads("\n".join(said(None, "--json")))["judges"]["choices"]
-    assert (kept[0]["agents"], kept[0]["as_good"], kept[1]) == ([first], [second], None)
+    def recommended(*agents: str) -> Recommendation:
+        form: RecommendationForm = "recommended" if len(agents) == 1 else "candidates"
+        return Recommendation(form, agents, f"{form.capitalize()}: {', '.join(agents)}.")
+
+    folders[0].write_facts(replace(facts, recommendation=recommended(first)))
+    same = said(recommended(first))
+    assert f"By one: Recommended: {first}." in same
+    assert f"The runs agree: {first}." in same
+    other = said(recommended(second, first, third))
+    assert f"The runs differ. Recommended by, or a candidate of, every run: {first}." in other
+    apart = said(recommended(third))
+    assert "The runs differ. No agent is recommended by, or a candidate of, every run." in apart
+    none = said(NOT_MADE)
+    assert f"By two: {NOT_MADE.text}" in none
+    assert not any(line.startswith("The runs") for line in none)
+    kept = json.loads("\n".join(said(NOT_MADE, "--json")))["judges"]["recommendations"]
+    assert (kept[0]["agents"], kept[0]["form"], kept[1]["form"]) == ([first], "recommended", "none")
 
 
 def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path: Path) -> None:

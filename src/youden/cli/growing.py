@@ -161,10 +161,11 @@ def extend_command(
         growth = fitted.facts.growth
         moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
         show.warn(warnings)
-        show.print_json({**shown, "dry_run": False, "growth": moved} | ({"ended": ended} if goal else {}))
+        found: dict[str, Json] = {"growth": moved, "recommendation": asdict(fitted.facts.recommendation)}
+        show.print_json({**shown, "dry_run": False, **found} | ({"ended": ended} if goal else {}))
     else:
-        why = ended and f"search: {ended}; "
-        show.show_asked(planned.run.folder, summary, how, why=why, moved=summary.moved, warnings=warnings)
+        folder, why = planned.run.folder, ended and f"search: {ended}"
+        show.show_asked(folder, summary, how, why=why, moved=summary.moved, warnings=warnings)
         if how == "verbose" and fitted.facts.growth is not None:
             _draw(fitted.facts.growth)
             for line in summary.moved:

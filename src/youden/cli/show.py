@@ -242,7 +242,7 @@ def _show_labels(found: Validation) -> None:
 MOST_SAID = 3
 
 
-def _show_in_short(data: Summary, way_on: str, report: str, *, moved: Sequence[str], warnings: Sequence[str]) -> None:
+def _show_in_short(data: Summary, ends: str, report: str, *, moved: Sequence[str], warnings: Sequence[str]) -> None:
     from youden.report.data.warnings import together
 
     lines = [*warnings, *(line.short for _, line in together(data.warnings, headline=data.headline))]
@@ -255,7 +255,8 @@ def _show_in_short(data: Summary, way_on: str, report: str, *, moved: Sequence[s
     if data.labels is not None:
         _show_labels(data.labels)
     parts = data.signature.split("|")
-    note(f"{way_on}; report: {report} ({parts[0]}, {parts[-1]})")
+    before = f"{ends}; " if ends else ""
+    note(f"{before}report: {report} ({parts[0]}, {parts[-1]})")
 
 
 def _first(lines: Sequence[str], most: int) -> list[str]:
@@ -273,23 +274,26 @@ def show_asked(
     moved: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> None:
-    """A run that was asked and fitted now: its ranking and choice on standard output, warnings and the way on beside it.
+    """A run that was asked and fitted now: ranking and recommendation on standard output, warnings and the next step beside it.
 
     why: it ended; moved: what an extension moved, which takes the line of a warning where little is said; warnings: before those
     of the fit.
     """
-    from youden.run.precision import way_on
+    from youden.run.precision import format_next_step
 
-    calls = data.calls
-    each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
-    ends = bill_words(data.warnings) + why + way_on(folder, data.facts.choice, usd_per_call=each)
     if how == "quiet":
         _show_ranking(data)
-    elif how == "short":
+        return
+    calls = data.calls
+    each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
+    step = format_next_step(folder, data.facts, usd_per_call=each)
+    ends = bill_words(data.warnings) + "; ".join(filter(None, (why, step and f"next: {step}")))
+    if how == "short":
         _show_in_short(data, ends, str(folder.path / "report.html"), moved=moved, warnings=warnings)
-    else:
-        warn(warnings)
-        show_result(data, as_json=how == "json")
+        return
+    warn(warnings)
+    show_result(data, as_json=how == "json")
+    if ends:
         note(ends)
 
 
@@ -310,6 +314,7 @@ def show_result(data: Summary, *, as_json: bool) -> None:
         print_json(
             {
                 "run": data.name,
+                "recommendation": asdict(data.facts.recommendation),
                 "ranking": [agent.as_json for agent in data.ranking],
                 "facts": asdict(data.facts),
                 "labels": None if data.labels is None else asdict(data.labels),

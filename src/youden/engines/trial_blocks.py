@@ -40,6 +40,7 @@ from youden.nouns.finding import Fact
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import tally
 from youden.stats.base.clusters import PairBlock
+from youden.stats.judges.discrimination import ItemTotals
 from youden.stats.trials.false_positives import ApartSums, YesCounts
 
 Columns = dict[str, NDArray[Any]]
@@ -130,7 +131,7 @@ class ItemBlock(NamedTuple):
 
 class TrialsByItem:
     """A run's trials, read once. n: how many; yeses, apart: of the independent arm, without probes in `apart`; asked_more:
-    whether suspected pairs were.
+    whether suspected pairs were. independent: the answers behind `apart`, summed by item.
 
     rows: each time it is called, all of them; place: a folder for them where they are more than
     `TRIALS_AT_ONCE`, None for memory; votes: whether those of a jury are kept.
@@ -141,6 +142,7 @@ class TrialsByItem:
     def __init__(self, rows: Rows, plan: Plan, place: Path | None, *, votes: bool = False) -> None:
         self.plan, self.n, self.n_votes = plan, 0, 0
         self.yeses, self.apart = YesCounts(plan.n_agents), ApartSums(plan.n_agents)
+        self.independent = ItemTotals(plan.n_items)
         self._rows, self._beside, self._kept = rows, place, dict[str, list[NDArray[Any]]]()
         n_shelves = _SHELVES if place else -(-plan.n_agents * plan.n_items // CELLS_AT_ONCE)
         self._step = max(1, -(-plan.n_items // n_shelves))
@@ -286,6 +288,7 @@ class TrialsByItem:
         first, item, second, other, answer = (some[name][known & ~probe] for name in _OF_APART)
         clean = _clean_independent(self.plan.split, first, item, second, other)
         self.apart.add(first, second, answer, clean=clean)
+        self.independent.add(answer, item, other)
         if self.plan.independent == "twin":
             self._shelve("apart", some, independent & ~probe)
 

@@ -56,6 +56,7 @@ from youden.nouns.planning import (
     Split,
 )
 from youden.nouns.pool import Agent, Item, Json, Pool
+from youden.nouns.recommendation import JudgeSignalFacts, Recommendation
 from youden.nouns.results import (
     CurlCurve,
     IndependentRates,
@@ -103,6 +104,7 @@ __all__ = [
     "Item",
     "Json",
     "Judge",
+    "JudgeSignalFacts",
     "LabelFacts",
     "LinkFacts",
     "Message",
@@ -119,6 +121,7 @@ __all__ = [
     "RankedBy",
     "RankingRow",
     "Rates",
+    "Recommendation",
     "Request",
     "Rounds",
     "RunFacts",

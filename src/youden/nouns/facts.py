@@ -11,6 +11,7 @@ from typing import Annotated, Literal, get_args
 from youden.nouns.columns import Meaning, columns_of, fields_of
 from youden.nouns.finding import Finding
 from youden.nouns.pool import Json
+from youden.nouns.recommendation import NOT_MADE, UNKNOWN_SIGNAL, JudgeSignalFacts, Recommendation
 from youden.nouns.results import ScoreKind
 from youden.run_keys import Target
 
@@ -231,7 +232,7 @@ CHANCE = "the chance that it is the best; told too high for the first where many
 
 @dataclass(frozen=True)
 class ChoiceFacts:
-    """Which agent to take, by the ranking that heads the run.
+    """The selected agents and how much better another one may be, by the ranking that heads the run.
 
     agents: the one that came first, or as many as the run looked for; within: how much better than each of them the best can be
     at most (of several: the last one that belongs among so many best), with `level`; 0 where they are told apart from everybody.
@@ -249,30 +250,6 @@ class ChoiceFacts:
     chances: Mapping[str, float]
     regret: float
 
-    @property
-    def bound(self) -> str:
-        """Whom to take, how much better another can be, and who may be as good, in three sentences at most."""
-        first, others, n = f"Take {', '.join(self.agents)}", self.as_good, len(self.agents)
-        if not others:
-            those = "it is" if n == 1 else "they are"
-            return f"{first}: {those} told apart from every other agent, with an error of at most {1 - self.level:.0%}."
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        bound = "No other agent is better" if n == 1 else f"None of them is behind the best {n}"
-        return (
-            f"{first}. {bound} by more than {self.within:.3f} ({self.level:.0%}). "
-            f"May be as good: {', '.join(others[:3])}{more}."
-        )
-
-    @property
-    def words(self) -> str:
-        """What a reader who has to choose needs to know, in five sentences at most."""
-        said = self.bound
-        if len(self.agents) > 1:
-            return said
-        if self.as_good:
-            said += f" On average {self.agents[0]} is {self.regret:.3f} behind the best."
-        return f"{said} Its ability is {self.low:.3f} … {self.high:.3f}, allowing for the luck of coming first."
-
 
 @dataclass(frozen=True)
 class RunFacts:
@@ -284,7 +261,8 @@ class RunFacts:
     where too few agents were compared.
 
     target: what intervals are about; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
-    agents whose difference is told from 0. choice: which agent to take, None where some cannot be compared.
+    agents whose difference is told from 0. choice: the selected agents with their regret bound, None if some cannot be compared.
+    signal: how well the judge discriminates; recommendation: what follows from both.
 
     ranked_by: the ranking that heads the run, which best, told_apart and the order of `ranking.csv` follow. standings: the
     rankings beside the plain one; families, trusted: what two of them were made from.
@@ -316,3 +294,5 @@ class RunFacts:
     standings: dict[StandingName, StandingFacts] = field(default_factory=dict)
     families: dict[str, str] = field(default_factory=dict)
     trusted: tuple[str, ...] = ()
+    signal: JudgeSignalFacts = UNKNOWN_SIGNAL
+    recommendation: Recommendation = NOT_MADE

@@ -64,6 +64,7 @@ KINDS: Mapping[str, Kind] = {
     "served": Kind("judge", several="The served model changed"),
     "fpr": Kind("judge"),
     "votes": Kind("judge"),
+    "signal": Kind("judge", "Signal of the judge"),
     "pairs": Kind("pool", "Agents that are too much alike", "Some agents are too alike to count apart"),
     "length": Kind("pool", "Length"),
     "halves": Kind("pool", "Random halves of the partners"),

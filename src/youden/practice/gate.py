@@ -16,7 +16,7 @@ import numpy as np
 from youden.data.folder.run_files import FILE, GateLedger, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
-from youden.nouns import Json, Target
+from youden.nouns import Json, JudgeSignalFacts, Recommendation, Target
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Floats, Positions
 from youden.nouns.results import ABOUT
@@ -61,7 +61,8 @@ class Needed:
 class Gated:
     """One agent against the baseline: its ability less the baseline's, with the interval at `level`.
 
-    low, high: None where one of the two was seen on fewer than 6 items. look: 1 for the first look at these two agents, 2 for
+    low, high: None where one of the two was seen on fewer than 6 items, and if the judge does not discriminate: `reason` says so
+    then, and the look is not counted. look: 1 for the first look at these two agents, 2 for
     the second. n_items: those that say something about either, or without an interval about the one seen on fewer. needed: where
     undecided.
     """
@@ -75,14 +76,16 @@ class Gated:
     look: int
     n_items: int
     needed: Needed | None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Gate:
     """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported.
 
-    extends: whether more calls are an extension of the run, or a larger budget and the run again. choice: which agent to take of
-    all in the run, as its fit.json has it. by: what is compared, quality in the labels' units.
+    extends: whether more calls are an extension of the run, or a larger budget and the run again. choice, recommendation: of all
+    agents in the run, as its fit.json has them. by: what is compared, quality in the labels'
+    units.
     """
 
     folder: str
@@ -95,6 +98,7 @@ class Gate:
     agents: tuple[Gated, ...]
     target: Target = "items-like-these"
     choice: ChoiceFacts | None = None
+    recommendation: Recommendation | None = None
     by: Literal["ability", "quality"] = "ability"
 
     @property
@@ -186,6 +190,8 @@ def gate_run(
     answers, path = read_answers(folder, target=target), ledger or folder.file(FILE)
     answers, kept = labelled(answers) if labelled else answers, read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)
+    facts = folder.read_facts()
+    signal = None if labelled or facts.signal.discriminates else facts.signal
     old = answers.agent_ids.index(baseline)
     rows = tuple(
         _by_quality(answers.quality(look.agent, baseline, look.level), look, margin=margin)
@@ -200,6 +206,8 @@ def gate_run(
         )
         for look in looks
     )
+    if signal is not None:
+        rows = tuple(_without_signal(row, signal) for row in rows)
     for row in rows:
         if row.low is not None:
             kept = kept.having(row.agent, baseline, answers=answers.digest, target=target)
@@ -214,9 +222,16 @@ def gate_run(
         signature=answers.signature,
         agents=rows,
         target=target,
-        choice=None if labelled else folder.choice,
+        choice=None if labelled else facts.choice,
+        recommendation=None if labelled else facts.recommendation,
         by="quality" if labelled else "ability",
     )
+
+
+def _without_signal(row: Gated, signal: JudgeSignalFacts) -> Gated:
+    """The row, undecided because the judge does not discriminate: its answers say nothing of either agent."""
+    reason = f"{signal.judge_reason}. {signal.judge_remedy}"
+    return replace(row, verdict="undecided", low=None, high=None, needed=None, reason=reason)
 
 
 def _by_quality(found: QualityDifference, look: GateLook, *, margin: float) -> Gated:
@@ -337,6 +352,8 @@ def interval(row: Gated) -> str:
 
 def sentence(gate: Gate, row: Gated) -> str:
     """What was found out about one agent, and what to do where that was nothing."""
+    if row.reason:
+        return f"undecided: {row.agent} against {gate.baseline}: {row.reason}"
     at = f"{100 * row.level:.4g} % interval {interval(row)}"
     about = f"{row.agent}, {gate.by} less that of {gate.baseline}: {row.difference:+.3f} ({at})"
     match row.verdict:
@@ -399,10 +416,11 @@ def lines_of(gate: Gate) -> Iterator[str]:
 
 
 def of_all(gate: Gate) -> tuple[str, ...]:
-    """Which agent of the whole run to take, in one line; none where the run names nobody."""
-    if gate.choice is None:
-        return ()
-    return (f"Of all agents in the run, by its own ranking and apart from this gate's looks: {gate.choice.bound}",)
+    """The recommendation among all agents of the run, in one line; empty if there is none."""
+    found = gate.recommendation
+    of_run = "" if found is None or found.form == "none" else found.text
+    of_run = of_run and f"Of all agents in the run, by its own ranking and apart from this gate's looks: {of_run}"
+    return (of_run,) if of_run else ()
 
 
 def footing(gate: Gate) -> str:

@@ -21,6 +21,7 @@ from youden.run.ability import LEVEL, choice_among
 from youden.run.fitting import Analysis
 from youden.run.looks import first_look
 from youden.run.ranking import standing_of
+from youden.run.recommending import no_signal
 from youden.stats.trials.choice import choice, comparable, wanting
 from youden.stats.trials.comparisons import differences
 from youden.text.sentences import counted
@@ -55,6 +56,8 @@ def plan_round(
     if top >= plan.n_agents:
         raise ConfigError(f"The top {top} of {plan.n_agents} agents is everybody. Lower --top.", slug="extend-search")
     found = standing_of(result, target=config.target)
+    if reason := no_signal(result, found):
+        return reason
     told = differences(found.ability, found.covariance, level=LEVEL)
     if not comparable(told):
         raise ConfigError(

@@ -45,7 +45,9 @@ def log_run(folder: RunFolder) -> str:
         numbers |= {f"ability/{agent}": row.ability, f"low/{agent}": row.low, f"high/{agent}": row.high}
     metrics = {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
     parts = {name: _text(value) for name, value in signature.parts.items()}
-    tags = {"youden.signature": signature.text, "youden.digest": signature.digest, "youden.best": facts.best or ""}
+    best = "" if facts.recommendation.form == "none" else facts.best or ""
+    tags = {"youden.signature": signature.text, "youden.digest": signature.digest, "youden.best": best}
+    tags["youden.recommendation"] = facts.recommendation.text
     again = typed(["youden", "report", str(folder.path), "--mlflow"])
     with (
         _said_as_ours(mlflow, f"The run is whole in its folder; log it with `{again}`."),

@@ -46,6 +46,13 @@ from youden.run.additive_fits import answers_in_blocks, fitted, fitted_abilities
 from youden.run.extension import extension_facts
 from youden.run.over_judges import JUDGES, answers_for, as_asked, rows_for
 from youden.run.ranking import trial_abilities
+from youden.run.recommending import (
+    JudgeRates,
+    judge_rates,
+    judge_rates_of_differences,
+    recommendation_of,
+    signal_facts,
+)
 from youden.run.standings import (
     AllAnswers,
     answers_of_pairs,
@@ -54,6 +61,7 @@ from youden.run.standings import (
     standings_of,
     with_standings,
 )
+from youden.run.text_length import length_warnings
 from youden.run.what_moves import says_moves, write_moves
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
@@ -98,8 +106,13 @@ def fit_judged(
             AllAnswers.of(trials, sums.pairs.totals),
             model,
             found,
+            judge_rates(trials),
             calls=counts.facts(models=of.said.models, usd_tried=usd),
-            warnings=[*of.said.warnings, *trials.alarms()],
+            warnings=[
+                *of.said.warnings,
+                *trials.alarms(),
+                *length_warnings(folder, pool, told, found.ability, n_trials=len(of)),
+            ],
             rules=terms.rules,
             groups=pool.groups,
             growth=extension_facts(trials, found, answered_anew="key" not in of.said.measured),
@@ -129,6 +142,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
         AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
         model,
         found,
+        judge_rates_of_differences(blocks, n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=terms.rules,
@@ -174,6 +188,7 @@ def analyse(
     answers: AllAnswers,
     model: ClippedLinear,
     found: Abilities,
+    judge: JudgeRates,
     *,
     calls: CallFacts | None,
     warnings: Sequence[Finding],
@@ -183,7 +198,7 @@ def analyse(
 ) -> Analysis:
     """Ranking, items, curl and facts of what was summed and estimated, once for all runs.
 
-    model: fitted to the symmetric scores; found: what ranks. groups: agent id →
+    model: fitted to the symmetric scores; found: what ranks; judge: how well it discriminates. groups: agent id →
     group, shown and never used in a fit. rules: whose word counts in the rankings beside the plain one, and which heads the run.
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
@@ -196,6 +211,7 @@ def analyse(
     heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)
     leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, apart))
     ranking = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
+    choice, signal = choice_of(leading, ids, apart=head), signal_facts(judge, leading)
     cells = scores.cells
     unfit = [Finding("fit", model.message_)] if model.message_ else []
     return Analysis(
@@ -235,7 +251,9 @@ def analyse(
             target=found.target,
             best=None if head.best is None else ids[head.best],
             told_apart=int(head.above.sum()),
-            choice=choice_of(leading, ids, apart=head),
+            choice=choice,
+            signal=signal,
+            recommendation=recommendation_of(choice, signal, leading),
             ranked_by=rules.ranked_by,
             standings=standings,
             families=dict(rules.families),

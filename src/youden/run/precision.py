@@ -17,7 +17,7 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Verdicts
-from youden.nouns.facts import ChoiceFacts
+from youden.nouns.facts import RunFacts
 from youden.nouns.judging import AnswerKind
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Adaptive, Width, adaptive_of, width_of
@@ -201,37 +201,36 @@ _FIRST = 1.3
 """How much wider than a pair's own interval the bound is that allows for having come first, about."""
 
 
-def way_on(folder: RunFolder, choice: ChoiceFacts | None, *, usd_per_call: float | None) -> str:
-    """Who won, or who still may and what would tell the first two apart: about how many calls or items, with the command.
+def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
+    """Format about how many calls or items would separate the first two candidates, with the command.
 
-    So many bring the 95 % interval of their difference below the difference itself, by the run's own answers; where these do not
-    tell how far items matter, it is taken to go with 1/√trials.
+    They bring the 95 % interval of the difference below the difference itself, by the run's own answers; if these do not show how
+    much items matter, the interval is assumed to shrink with 1/√trials. Empty if more calls are not what the run lacks.
     """
-    if choice is None:
-        return "no winner: some agents cannot be compared with the leader"
-    if not choice.as_good:
-        return f"winner: {', '.join(choice.agents)}"
-    others, run = choice.as_good, shlex.quote(str(folder.path))
-    more = f" or {len(others) - 2} more" if len(others) > 2 else ""
-    said = f"no winner yet: {' or '.join([', '.join(choice.agents), *others[:2]])}{more}"
-    plan = folder.read_plan()
+    choice = facts.choice
+    if (
+        choice is None
+        or not choice.as_good
+        or not facts.signal.discriminates
+        or facts.recommendation.form == "recommended"
+    ):
+        return ""
+    run, plan = shlex.quote(str(folder.path)), folder.read_plan()
     if plan.rounds is not None:
-        return f"{said}; with more `calls:` in {folder.file('config.yaml')} the same command goes on"
-    two = [choice.agents[-1], others[0]]
+        return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
+    two = [choice.agents[-1], choice.as_good[0]]
     slots, items = _told_apart_by(folder, plan, two)
     if slots is None:
         if items is None or items > _OUT_OF_SIGHT * plan.n_items:
-            return (
-                f"{said}; they may well be equally good: {_OUT_OF_SIGHT} times as many items might not tell them apart"
-            )
-        return f"{said}; about {items:,} more items would tell: `youden extend {run} --items POOL`"
+            return f"{' and '.join(two)} may well be equally good: {_OUT_OF_SIGHT} times as many items might not separate them"
+        return f"about {items:,} more items would separate {' and '.join(two)}: `youden extend {run} --items POOL`"
     # A call places an agent that is focused on; a slot of K calls gives everybody two.
     focus = plan.n_agents > 2 * len(two)
     calls = slots * 2 * (len(two) if focus else plan.n_agents)
     usd = f", ${usd_per_call * calls:,.2f}" if usd_per_call else ""
     names = shlex.join(word for name in two for word in ("--focus", name))
     command = f"youden extend {run} --calls {calls}{f' {names}' if focus else ''}"
-    return f"{said}; about {calls:,} more calls{usd} would tell: `{command}`"
+    return f"about {calls:,} more calls{usd} would separate {' and '.join(two)}: `{command}`"
 
 
 def _told_apart_by(folder: RunFolder, plan: Plan, two: Sequence[str]) -> tuple[int | None, int | None]:

@@ -32,6 +32,7 @@ from youden.run.additive_fits import fit_rates, fitted
 from youden.run.extended import first_part, on_first_items, searched_on
 from youden.run.looks import of_search
 from youden.run.over_judges import JUDGES, answers_for, as_asked
+from youden.run.recommending import judge_rates, recommendation_of, signal_facts
 from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
 from youden.stats.trials.comparisons import Differences, disconnected
 
@@ -63,7 +64,9 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataF
         errors and bounds are in units of the answers, [−1, 1].
 
         `attrs["warnings"]` holds findings about the ranking, `attrs["best"]` the agent significantly better than all others
-        or None, `attrs["choice"]` which agent to take and how much better another may be (`ChoiceFacts`), or None.
+        or None, `attrs["choice"]` the selected agents with their regret bound (`ChoiceFacts`), or None if some agents cannot
+        be compared. `attrs["signal"]` is the judge's J and a test of equal abilities (`JudgeSignalFacts`), and
+        `attrs["recommendation"]` what follows from both (`Recommendation`).
 
     Raises
     ------
@@ -85,7 +88,10 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataF
     made = standings_of(AllAnswers.of(trials), found, apart, ids, rules=rules)
     table = with_standings(ranking_table(found, ids, apart=apart, groups=_groups_of(verdicts.plan)), made, ids)
     table.attrs["best"] = None if apart.best is None else ids[apart.best]
-    table.attrs["choice"] = choice_of(found, ids, apart=apart)
+    choice, signal = choice_of(found, ids, apart=apart), signal_facts(judge_rates(trials), found)
+    table.attrs["choice"] = choice
+    table.attrs["signal"] = signal
+    table.attrs["recommendation"] = recommendation_of(choice, signal, found)
     table.attrs["warnings"] = [
         *verdicts.warnings,
         *trials.alarms(),

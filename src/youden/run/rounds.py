@@ -82,6 +82,7 @@ REASONS = {
     "near enough": "stopped early: those named are near enough to the best",
     "narrow": "stopped early: intervals are as narrow as asked for",
     "budget": "the budget is spent",
+    "judge": "stopped early: ",
     "items": "stopped: these items do not allow intervals as narrow as asked for",
 }
 
@@ -122,6 +123,7 @@ def _short(plan: Plan) -> str:
 def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
     """What comes after a look; a round begins with the very numbers that drew the first one, and goes on from it."""
     from youden.run.ranking import standing_of
+    from youden.run.recommending import no_signal
 
     eligible = plan.split.train
     if plan.design == Width.name:
@@ -137,6 +139,8 @@ def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], Next
         nonlocal before
         found, more = standing_of(result, target=target, before=before), {}
         before = found.search
+        if reason := no_signal(result, found):
+            return NextRound(numbered([]), np.ones(plan.n_agents, dtype=np.bool_), "judge", reason)
         told = differences(found.ability, found.covariance, level=LEVEL)
         named = choice_among(found, told)
         if named is not None and named.within <= goal:

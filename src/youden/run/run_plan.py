@@ -278,13 +278,10 @@ def _look_among_them(config: RunConfig, folder: RunFolder, kept: Plan) -> str:
     """Where the best is to be looked for in a run that asked everybody alike: who may be it, and how to search on."""
     if config.asked_design[0] != Adaptive.name or kept.design == Adaptive.name or not folder.has("fit.json"):
         return ""
-    from youden.run.precision import way_on
-
     goal = ["--within", f"{config.within:g}"] if config.within else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", str(folder.path), *goal])
-    said = way_on(folder, folder.read_facts().choice, usd_per_call=None)
-    return f"Search on in it: `{command}`. What it says so far: {said}. To search from the start, give"
+    return f"Search on in it: `{command}`. So far: {folder.read_facts().recommendation.text} To search from the start, give"
 
 
 def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:

@@ -15,8 +15,8 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import ScoreKind, Scores, Target
-from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, or_none
+from youden.nouns.recommendation import Recommendation
 from youden.nouns.results import ABOUT
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
@@ -135,7 +135,7 @@ class JudgesStudy:
     """The `judges` object of `youden compare --json`: everything about judges on what they share.
 
     n_compared: items on which every judge has an answer; alpha: Krippendorff's over all judges at once; shifts: of every two
-    whose trials allow it; target: what it speaks of that a run tells agents apart. choices: which agent to take by each run's own
+    whose trials allow it; target: what it speaks of that a run tells agents apart. recommendations: by each run's own
     ranking, None where it names nobody.
     """
 
@@ -151,7 +151,7 @@ class JudgesStudy:
     items: tuple[HardItem, ...]
     shifts: tuple[JudgeShifts, ...]
     target: Target
-    choices: tuple[ChoiceFacts | None, ...]
+    recommendations: tuple[Recommendation | None, ...]
     words: tuple[str, ...]
 
 
@@ -214,10 +214,10 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         items=tuple(HardItem(both.item_ids[j], tuple(or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
         shifts=shifts,
         target=both.target,
-        choices=both.choices,
+        recommendations=both.recommendations,
         words=(
             *_words(pairs, both.units, both.target),
-            *choice_words(both.names, both.choices),
+            *recommendation_words(both.names, both.recommendations),
             *([GROWN] if both.grown else []),
             *(line for one in shifts for line in shift_words(one)),
             *few,
@@ -236,22 +236,23 @@ def _shifts(both: SideBySide) -> tuple[tuple[JudgeShifts, ...], list[str]]:
     return tuple(found), few
 
 
-def choice_words(names: Sequence[str], choices: Sequence[ChoiceFacts | None]) -> Iterator[str]:
-    """Which agent to take by each run's own ranking, a line each, and whether the runs agree; nothing where no run names one."""
-    made = [choice for choice in choices if choice is not None]
-    if not made:
+def recommendation_words(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
+    """Format what each run recommends, a line each, and what all runs have in common; nothing if no run is fitted."""
+    fitted = [one for one in recommendations if one is not None]
+    if not fitted:
         return
-    for name, choice in zip(names, choices, strict=True):
-        yield f"By {name}: {'no choice; not fitted, or some agents cannot be compared.' if choice is None else choice.bound}"
-    if len(made) < len(choices):
+    for name, one in zip(names, recommendations, strict=True):
+        yield f"By {name}: {'No recommendation: the run is not fitted.' if one is None else one.text}"
+    if len(fitted) < len(recommendations) or any(one.form == "none" for one in fitted):
         return
-    if len({frozenset(choice.agents) for choice in made}) == 1:
-        yield f"The choices agree: {', '.join(made[0].agents)}."
-        return
-    may = [choice.agents + choice.as_good for choice in made]
-    both = [agent for agent in may[0] if all(agent in other for other in may[1:])]
-    shown = f"{', '.join(both[:3])}{f' and {len(both) - 3} more' if len(both) > 3 else ''}"
-    yield f"The choices differ. {f'By every run, as good may be: {shown}.' if both else 'No agent may be the best by every run.'}"
+    shared = [agent for agent in fitted[0].agents if all(agent in one.agents for one in fitted[1:])]
+    names_shown = f"{', '.join(shared[:3])}{f' and {len(shared) - 3} more' if len(shared) > 3 else ''}"
+    if all(one.form == "recommended" and set(one.agents) == set(shared) for one in fitted):
+        yield f"The runs agree: {names_shown}."
+    elif shared:
+        yield f"The runs differ. Recommended by, or a candidate of, every run: {names_shown}."
+    else:
+        yield "The runs differ. No agent is recommended by, or a candidate of, every run."
 
 
 def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pairing:

@@ -75,7 +75,7 @@ def parse_goal(text: str) -> Goal:
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class BudgetRecommendation:
     """design and row are None where nothing tried meets the goal; then `best` is what came nearest."""
 
     design: str | None
@@ -83,7 +83,7 @@ class Recommendation:
     best: tuple[str, BudgetRow]
 
 
-def recommend(study: BudgetStudy, goal: Goal) -> Recommendation:
+def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     """The design and budget of fewest calls that meet `goal`."""
     drawn = [(design, row) for design, rows in study.designs.items() for row in rows if goal.figure(row) is not None]
     if not drawn:
@@ -92,9 +92,9 @@ def recommend(study: BudgetStudy, goal: Goal) -> Recommendation:
     best = max(drawn, key=lambda found: sign * (goal.figure(found[1]) or 0.0))
     meeting = [found for found in drawn if goal.met(found[1])]
     if not meeting:
-        return Recommendation(None, None, best)
+        return BudgetRecommendation(None, None, best)
     design, row = min(meeting, key=lambda found: found[1].calls or 0.0)
-    return Recommendation(design, row, best)
+    return BudgetRecommendation(design, row, best)
 
 
 def budget_words(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:

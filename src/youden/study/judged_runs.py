@@ -16,8 +16,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Scores, Split, Target, Verdicts
-from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, Ids
+from youden.nouns.recommendation import Recommendation
 from youden.protocol.blocks import extensions_of
 from youden.protocol.scores import train_scores
 from youden.run.ranking import differences_of, differences_of_rates
@@ -33,7 +33,8 @@ _PAIR = ["item", "first", "second"]
 class JudgedRun:
     """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
     meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
-    it, None where it is not fitted. target: what its intervals are about; choice: which agent to take, as its fit.json has it."""
+    it, None where it is not fitted. target: what its intervals are about; recommendation: as in fit.json,
+    None if it is not fitted."""
 
     name: str
     digest: str | None
@@ -43,7 +44,7 @@ class JudgedRun:
     family: str | None = None
     abilities: Mapping[str, float] | None = None
     target: Target = "items-like-these"
-    choice: ChoiceFacts | None = None
+    recommendation: Recommendation | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class SideBySide:
     int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
     grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
     not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`; sure: float[R], the
-    share of what abilities vary by that is not their errors', see `reliability`. choices: as `JudgedRun`, of each.
+    share of what abilities vary by that is not their errors', see `reliability`. recommendations: as `JudgedRun`, of each.
     """
 
     names: tuple[str, ...]
@@ -76,7 +77,7 @@ class SideBySide:
     above: Bools
     sure: Floats
     target: Target
-    choices: tuple[ChoiceFacts | None, ...]
+    recommendations: tuple[Recommendation | None, ...]
 
 
 def read_judged(folder: RunFolder) -> JudgedRun:
@@ -88,8 +89,8 @@ def read_judged(folder: RunFolder) -> JudgedRun:
     ranking = folder.read_ranking() if folder.has("ranking.csv") else None
     abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
     rates, target = folder.read_rates(), folder.terms.target
-    family, choice = _family(folder), folder.choice
-    return JudgedRun(folder.path.name, pool.digest, rates, result, families, family, abilities, target, choice)
+    family, recommendation = _family(folder), folder.recommendation
+    return JudgedRun(folder.path.name, pool.digest, rates, result, families, family, abilities, target, recommendation)
 
 
 def _family(folder: RunFolder) -> str | None:
@@ -164,7 +165,7 @@ def side_by_side(
         above=np.stack([one.above for one in told]),
         sure=np.array([reliability(one) for one in told]),
         target=target,
-        choices=tuple(run.choice for run in runs),
+        recommendations=tuple(run.recommendation for run in runs),
     )
 
 

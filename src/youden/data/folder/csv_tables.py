@@ -33,19 +33,20 @@ from youden.nouns import (
 from youden.nouns.columns import Field, TableColumn, columns_of, fields_of
 from youden.nouns.facts import STANDING, STANDINGS, ChoiceFacts
 from youden.nouns.pool import Floats
+from youden.nouns.recommendation import Recommendation
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_OF_FACTS = ("ranked_by", "ranking", "interval", "level", "target", "best", "told_apart", "choice")
+_OF_FACTS = ("ranked_by", "ranking", "interval", "level", "target", "best", "told_apart", "choice", "recommendation")
 
 
 class RankingFile(StrictFile):
     """`ranking.json` as it stands in the folder. Agents are in the order of `ranking.csv`, by the ranking `ranked_by`.
 
     ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of; best: who is
-    told apart from everybody; choice: which agent to take, both as in `fit.json`. agents: the columns of `ranking.csv`;
+    told apart from everybody; choice, recommendation: as in `fit.json`. agents: the columns of `ranking.csv`;
     standings: in the rankings beside the plain one; chance: that it is the best, from `choice`, null where that is null.
     signature: everything the numbers depend on; digest: of all of it.
     """
@@ -60,6 +61,7 @@ class RankingFile(StrictFile):
     best: str | None
     told_apart: int
     choice: ChoiceFacts | None
+    recommendation: Recommendation
     agents: list[dict[str, JsonValue]]
     signature: str
     digest: str

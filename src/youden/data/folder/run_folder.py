@@ -41,7 +41,7 @@ from youden.nouns import (
     Validation,
     Verdicts,
 )
-from youden.nouns.facts import ChoiceFacts
+from youden.nouns.recommendation import Recommendation
 from youden.nouns.results import WhatMoves
 from youden.text.printable import typed
 
@@ -283,9 +283,9 @@ class RunFolder:
         return FitTerms(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
 
     @property
-    def choice(self) -> ChoiceFacts | None:
-        """Which agent to take by its fit.json; None where that names nobody, or is not there."""
-        return self.read_facts().choice if self.has("fit.json") else None
+    def recommendation(self) -> Recommendation | None:
+        """What fit.json recommends; None if the run is not fitted."""
+        return self.read_facts().recommendation if self.has("fit.json") else None
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""

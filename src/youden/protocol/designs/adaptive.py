@@ -91,7 +91,7 @@ class NextRound(NamedTuple):
 
     trials: Trials
     active: Bools
-    over: Literal["near enough", "narrow", "budget", "items"] | None
+    over: Literal["near enough", "narrow", "budget", "items", "judge"] | None
     more: str = ""
 
 

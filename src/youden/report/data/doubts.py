@@ -16,6 +16,7 @@ from youden.nouns.pool import Bools, Floats, ReadOnly, or_none
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import binned, edges
 from youden.report.data.summary import Summary
+from youden.run.text_length import length_correlation, length_finding
 from youden.stats.base.clusters import effects_of_pairs
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.partners import LinkedPairs, PairMeans, linked_pairs
@@ -45,13 +46,6 @@ class GroupLine:
     correlation: float | None = None
     moved: str | None = None
     most: int = 0
-
-
-def length_correlation(ability: Floats, length: Floats | None) -> float | None:
-    """Spearman of ability and mean length; None where lengths are unknown or fewer than 5 agents have both."""
-    if length is None:
-        return None
-    return _spearman(ability, length)
 
 
 def group_lines(of: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> tuple[GroupLine, ...]:
@@ -198,8 +192,6 @@ def pair_grid(
     )
 
 
-LIKE_LENGTH = 0.7
-"""Spearman with length from which the ranking is told to be mostly that of length, either way round."""
 HALVES = 0.8
 WITHOUT = 0.9
 """Spearman below which random halves of the partners, or a group's absence, change too much."""
@@ -234,12 +226,13 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     ability_of = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
     ability = np.array([ability_of[agent] for agent in agents])
     if pairs is None:
-        return Doubts(None, (), ())
+        return Doubts(None, (), (_signal(summary),))
     lines = group_lines(pairs, groups, agents)
     grid = pair_grid(pairs, linked_pairs(pairs), agents, [row.agent for row in summary.ranking])
     found = [
+        _signal(summary),
         _agreeing(grid, summary),
-        *_length(length_correlation(ability, evidence.pool.mean_length)),
+        *_length(ability, evidence, summary),
         *_halves(summary),
         *_absence([line for line in lines if line.correlation is not None]),
         *_coalition([line for line in lines if line.inside is not None]),
@@ -251,6 +244,20 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
 def _doubt(slug: str, says: str, *, speaks: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
     """speaks: whether it speaks against the ranking."""
     return Finding(slug, says, severity="warning" if speaks else "note", agents=agents, facts=facts)
+
+
+def _signal(summary: Summary) -> Finding:
+    """Whether the judge separates these agents at all."""
+    signal, reason = summary.facts.signal, summary.facts.recommendation.reason
+    p_value = signal.p_equal_abilities
+    if signal.discriminates and signal.separates_agents:
+        text = f"The judge separates these agents: {signal.j_text} ({signal.level:.0%}); equal abilities: p = {p_value:.2g}."
+    else:
+        text = f"{reason[:1].upper()}{reason[1:]}."
+    speaks = not (signal.discriminates and signal.separates_agents)
+    return _doubt(
+        "signal", text, speaks=speaks, j=signal.j, low=signal.j_low, high=signal.j_high, p_equal_abilities=p_value
+    )
 
 
 def _agreeing(grid: PairGrid, summary: Summary) -> Finding:
@@ -281,18 +288,14 @@ def _agreeing(grid: PairGrid, summary: Summary) -> Finding:
     )
 
 
-def _length(rho: float | None) -> Iterator[Finding]:
-    if rho is None:
-        return
-    longer = "longer" if rho >= 0 else "shorter"
-    if abs(rho) >= LIKE_LENGTH:
-        text = (
-            f"The ranking correlates with mean length at ρ = {rho:.2f}: {longer} answers stand higher. Whether they are better "
-            "or only easier to match, agreement cannot tell."
-        )
+def _length(ability: Floats, evidence: Evidence, summary: Summary) -> Iterator[Finding]:
+    """The warnings that the fit gave; else how abilities correlate with length."""
+    warnings = [one for one in summary.warnings if one.slug == "length"]
+    rho = length_correlation(ability, evidence.pool.mean_length)
+    if warnings or rho is None:
+        yield from warnings
     else:
-        text = f"The ranking correlates with mean length at ρ = {rho:.2f}."
-    yield _doubt("length", text, speaks=abs(rho) >= LIKE_LENGTH, correlation=rho)
+        yield length_finding(rho, len(ability))
 
 
 def _halves(summary: Summary) -> Iterator[Finding]:

@@ -132,21 +132,6 @@ def rank_agents(
     )
 
 
-def headline(ranking: Sequence[RankedAgent], *, choice: ChoiceFacts | None, level: float) -> str:
-    """Which agent to take and how sure that is; where some cannot be compared, who may be first."""
-    if choice is not None:
-        return choice.words
-    sure = [agent for agent in ranking if agent.low is not None and agent.high is not None]
-    if not sure:
-        return "No agent has an interval, so nobody can be called best."
-    first = [agent.agent for agent in sure if agent.place_range[0] == 1]
-    if len(first) == 1:
-        return f"{first[0]} may be first, but is not told apart from all others, so nobody is called best."
-    rest = len(first) - 3
-    names = ", ".join(first[:3]) + f" and {rest} more" if rest > 0 else ", ".join(first[:-1]) + f" and {first[-1]}"
-    return f"{names} can each be first: nobody is told apart from everybody at {level:.0%}, so nobody is called best."
-
-
 def tied_by_difference(told: ToldApart, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
     """Who is told apart from whom by the error of their difference."""
     at = {agent: position for position, agent in enumerate(agent_ids)}

@@ -16,7 +16,6 @@ from youden.report.data.ranking_tables import (
     current_labels,
     current_quality,
     headed_by,
-    headline,
     rank_agents,
     shown,
     shown_columns,
@@ -157,9 +156,9 @@ class Summary:
 
     @property
     def chances(self) -> str | None:
-        """How likely each agent is the best, highest first; None where some cannot be compared, or nobody else may be."""
+        """How likely each agent is the best, highest first; None if the judge does not discriminate or one agent is best."""
         found = self.facts.choice
-        if found is None or not found.as_good:
+        if found is None or not found.as_good or not self.facts.signal.discriminates:
             return None
         shown = list(found.chances.items())[:MOST_CHANCES]
         rest = (
@@ -246,7 +245,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         n_missing_cells=pool.n_missing,
         headline=" ".join(
             [
-                headline(ranking, choice=facts.choice, level=facts.level),
+                facts.recommendation.text,
                 *(one.leader for one in facts.standings.values() if one.leader and facts.ranked_by == "plain"),
             ]
         ),

@@ -104,7 +104,7 @@ def together(findings: Sequence[Finding], *, headline: str) -> list[tuple[About,
     """One line for each kind, with what it is about; what repeats another, or the headline, is left out."""
     kinds: dict[tuple[About, str, str], list[Finding]] = {}
     for one in findings:
-        if one.says in headline:
+        if one.says.removesuffix(".").casefold() in headline.casefold():
             continue
         kind = kind_of(one)
         slug = one.slug if kind.several or kind.once else one.says

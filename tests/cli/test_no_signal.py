@@ -1,0 +1,185 @@
+"""A judge that cannot discriminate leads to no recommendation, no pass of a gate and no further search, from end to end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from commands import Youden, wire_judge, write_config
+from wire_server import Reply, WireServer
+from youden.data.folder.run_folder import RunFolder
+
+AGENTS = ("prod", "cand", "third", "fourth", "garbage")
+N_ITEMS = 30
+
+
+def texts() -> dict[tuple[str, str], str]:
+    """Each agent but `garbage`, whose texts are the same everywhere, says some words of an item, at any length."""
+    rng, said = np.random.default_rng(0), {}
+    for item in range(N_ITEMS):
+        words = [f"fact{item}x{k}" for k in range(10)]
+        for n, agent in enumerate(AGENTS[:-1]):
+            own = [words[k] for k in rng.choice(10, size=9 - n, replace=False)]
+            said[agent, f"i{item}"] = " ".join(own + ["filler"] * int(rng.integers(0, 12)))
+        said["garbage", f"i{item}"] = "lorem ipsum dolor sit amet"
+    return said
+
+
+def two_texts(body: Mapping[str, Any]) -> tuple[str, str]:
+    """Both texts of a question, which name facts or are garbage."""
+    found = re.findall(r"(?:fact\d+x\d+|lorem)[\w ]*", body["messages"][-1]["content"])
+    return found[0], found[-1]
+
+
+def by_facts(_n: int, body: Mapping[str, Any]) -> Reply:
+    one, other = ({word for word in text.split() if word.startswith("fact")} for text in two_texts(body))
+    return Reply("YES" if len(one & other) >= 5 else "NO")
+
+
+def by_length(_n: int, body: Mapping[str, Any]) -> Reply:
+    one, other = map(len, two_texts(body))
+    return Reply("YES" if abs(np.log(one / other)) < 0.3 else "NO")
+
+
+def coin(_n: int, body: Mapping[str, Any]) -> Reply:
+    return Reply("YES" if crc32(json.dumps(body).encode()) % 2 else "NO")
+
+
+USELESS = {"no": lambda _n, _body: Reply("NO"), "yes": lambda _n, _body: Reply("YES"), "coin": coin}
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer) -> Path:
+    with (tmp_path / "pool.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "text"])
+        writer.writerows((agent, item, text) for (agent, item), text in texts().items())
+    write_config(tmp_path / "r.yaml", pool="pool.csv", judge=wire_judge(server.url), calls=500)
+    server.behave = by_facts
+    return tmp_path
+
+
+GATE = ("gate", "runs/r", "--agent", "garbage", "--baseline", "prod")
+
+
+@pytest.mark.parametrize("judge", list(USELESS))
+def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
+    youden: Youden, here: Path, server: WireServer, judge: str
+) -> None:
+    server.behave = USELESS[judge]
+    ended = youden("run", "r.yaml").well()
+    assert ended.out.startswith(
+        "No recommendation: this judge does not separate these agents; the 95% interval of J = "
+    )
+    assert "Use another judge" in ended.out.splitlines()[0]
+    everything = ended.out + ended.err
+    assert everything.count("No recommendation") == 1
+    assert not re.search(r"Recommended: |Candidates: |Take |winner|more calls would", everything)
+
+    gate = youden(*GATE)
+    assert gate.code == 3
+    assert re.search(
+        r"^undecided: garbage against prod: this judge does not separate these agents", gate.err, re.MULTILINE
+    )
+    assert "Recommended" not in gate.err
+    said = json.loads(youden(*GATE, "--json").out)
+    assert (said["verdict"], said["agents"][0]["low"], said["agents"][0]["look"]) == ("undecided", None, 1)
+    assert said["agents"][0]["reason"].startswith("this judge does not separate these agents")
+    assert said["recommendation"]["form"] == "none"
+    written = youden(*GATE, "--markdown", "-", "--junit", "gate.xml")
+    assert (written.code, "this judge does not separate" in written.out.replace("\\", "")) == (3, True)
+    assert 'errors="1"' in (here / "gate.xml").read_text(encoding="utf-8")
+
+    page = (here / "runs/r/report.html").read_text(encoding="utf-8")
+    assert '<p class="headline">No recommendation: this judge does not separate' in page
+    assert youden("fit", "runs/r").well().out.startswith("No recommendation: ")
+    assert "**No recommendation: " in youden("report", "runs/r", "--format", "md").out
+
+
+def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, here: Path) -> None:
+    ended = youden("run", "r.yaml", "--json").said
+    assert ended["recommendation"]["form"] in ("recommended", "candidates")
+    assert ended["recommendation"]["text"].split(": ")[1].startswith("prod")
+    assert ended["recommendation"] == ended["facts"]["recommendation"]
+    assert ended["facts"]["signal"]["j_low"] > 0
+    gate = youden(*GATE)
+    assert (gate.code, "worse: garbage" in gate.err) == (1, True)
+
+
+def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(youden: Youden, here: Path) -> None:
+    write_config(here / "few.yaml", pool="pool.csv", judge="lexical", calls=150, n_independent=40)
+    ended = youden("run", "few.yaml").well()
+    first = ended.out.splitlines()[0]
+    assert first.startswith(("Candidates: ", "Recommended: "))
+    steps = [line for line in ended.err.splitlines() if line.startswith("next: ")]
+    assert len(steps) == first.startswith("Candidates: ")
+    assert all("would separate" in line or "may well be equally good" in line for line in steps)
+    assert "winner" not in ended.err
+
+
+def test_a_jury_without_signal_leads_to_no_recommendation(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = coin
+    judges = [wire_judge(server.url, model=model) for model in ("a", "b")]
+    jury = {"backend": "jury", "name": "two", "judges": judges, "vote": "mean"}
+    write_config(here / "jury.yaml", pool="pool.csv", judge=jury, calls=300)
+    assert youden("run", "jury.yaml").well().out.startswith("No recommendation: this judge does not separate")
+
+
+def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = USELESS["no"]
+    write_config(here / "search.yaml", pool="pool.csv", judge=wire_judge(server.url), calls=500, top=1)
+    ended = youden("run", "search.yaml", "--verbose").well()
+    assert ended.out.startswith("No recommendation: this judge does not separate these agents")
+    assert server.n_requests < 400
+    plan = RunFolder(here / "runs/search").read_plan()
+    assert "stopped early: this judge does not separate these agents" in plan.notes[-1]
+    asked = server.n_requests
+    assert youden("run", "search.yaml").code == 0
+    assert server.n_requests == asked
+
+
+def test_an_extended_run_is_not_searched_on_by_a_judge_without_signal(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = USELESS["yes"]
+    assert youden("run", "r.yaml").code == 0
+    more = youden("extend", "runs/r", "--calls", "60", "--focus", "cand").well()
+    assert more.out.startswith("No recommendation: ")
+    asked = server.n_requests
+    for words in (("--top", "1", "--calls", "80"), ("--within", "0.05")):
+        ended = youden("extend", "runs/r", *words)
+        assert (ended.code, server.n_requests) == (0, asked)
+        assert ended.err.startswith("nothing is asked: this judge does not separate these agents")
+
+
+def test_compare_states_what_each_run_recommends(youden: Youden, here: Path, server: WireServer) -> None:
+    assert youden("run", "r.yaml").code == 0
+    server.behave = USELESS["no"]
+    write_config(here / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
+    assert youden("run", "s.yaml").code == 0
+    said = youden("compare", "runs/r", "runs/s").well().out
+    assert re.search(r"^By r: (Recommended|Candidates): prod", said, re.MULTILINE), said
+    assert re.search(r"^By s: No recommendation: this judge does not separate", said, re.MULTILINE)
+    assert "The runs agree" not in said
+
+
+def test_a_judge_that_compares_lengths_is_named(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = by_length
+    ended = youden("run", "r.yaml").well()
+    assert re.search(
+        r"^warning: Text length explains \d+% of the variance of the judge's answers", ended.err, re.MULTILINE
+    )
+    page = (here / "runs/r/report.html").read_text(encoding="utf-8")
+    assert "it seems to compare lengths, not contents" in page
+    assert "length" in [one["slug"] for one in json.loads((here / "runs/r/fit.json").read_text("utf-8"))["warnings"]]
+    server.behave = by_facts
+    write_config(here / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
+    assert "Text length explains" not in youden("run", "s.yaml").well().err
