@@ -183,3 +183,35 @@ def test_a_judge_that_compares_lengths_is_named(youden: Youden, here: Path, serv
     server.behave = by_facts
     write_config(here / "s.yaml", pool="pool.csv", judge=wire_judge(server.url, model="n"), calls=500)
     assert "Text length explains" not in youden("run", "s.yaml").well().err
+
+
+def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert "calibrate:" not in youden("run", "r.yaml").well().err.replace("youden calibrate", "")
+    server.behave = USELESS["no"]
+    write_config(here / "bad.yaml", **wire_judge(server.url, model="bad"))
+    assert youden("calibrate", "pool.csv", "--judge", "bad.yaml").code == 1
+    write_config(here / "s.yaml", pool="pool.csv", judge="bad.yaml", calls=300, out="runs/elsewhere")
+    line = re.compile(r"^calibrate: NO-GO on \d{4}-\d\d-\d\d, J = -?0\.00 \[-0\.\d\d, 0\.\d\d\]$", re.MULTILINE)
+    assert len(line.findall(youden("run", "s.yaml").well().err)) == 1
+    assert youden("fit", "runs/elsewhere", "--json").said["calibration"].startswith("calibrate: NO-GO on ")
+    gate = youden("gate", "runs/elsewhere", "--agent", "garbage", "--baseline", "prod")
+    assert (gate.code, len(line.findall(gate.err))) == (3, 1)
+    assert "calibrate: NO-GO on " in (here / "runs/elsewhere/report.html").read_text(encoding="utf-8")
+    assert "calibrate: NO-GO on" in youden("report", "runs/elsewhere", "--format", "md").out.replace("\\", "")
+    other = youden("fit", "runs/r").well()
+    assert "calibrate: " not in other.err, "another judge"
+
+
+def test_a_later_calibration_replaces_the_earlier_one_of_the_same_judge_and_pool(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    write_config(here / "j.yaml", **wire_judge(server.url))
+    for calls in ("60", "90"):
+        youden("calibrate", "pool.csv", "--judge", "j.yaml", "--calls", calls)
+    kept = json.loads((here / "runs/calibrations.json").read_text(encoding="utf-8"))["calibrations"]
+    assert len(kept) == 1
+    assert kept[0]["n_calls"] > 60
+    (here / "runs/calibrations.json").write_text("{}", encoding="utf-8")
+    assert youden("calibrate", "pool.csv", "--judge", "j.yaml").refuses("run-file-damaged")

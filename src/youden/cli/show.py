@@ -248,6 +248,8 @@ def _show_in_short(data: Summary, ends: str, report: str, *, moved: Sequence[str
     lines = [*warnings, *(line.short for _, line in together(data.warnings, headline=data.headline))]
     for line in _first(lines, MOST_SAID - bool(moved)):
         note(f"warning: {line}")
+    if data.calibration is not None:
+        note(data.calibration)
     click.echo(printable(data.headline))
     _show_ranking(data)
     if moved:
@@ -310,6 +312,8 @@ def bill_words(warnings: Iterable[Finding]) -> str:
 def show_result(data: Summary, *, as_json: bool) -> None:
     """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
     warn(data.warnings)
+    if data.calibration is not None:
+        note(data.calibration)
     if as_json:
         print_json(
             {
@@ -317,6 +321,7 @@ def show_result(data: Summary, *, as_json: bool) -> None:
                 "recommendation": asdict(data.facts.recommendation),
                 "ranking": [agent.as_json for agent in data.ranking],
                 "facts": asdict(data.facts),
+                "calibration": data.calibration,
                 "labels": None if data.labels is None else asdict(data.labels),
                 "signature": data.signature,
             }

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+from pydantic import JsonValue
 
+from youden.data.folder.calibration_file import CalibrationRecord, add_calibration
 from youden.data.folder.run_config import RunConfig, load_run_config, with_usual_store
 from youden.errors import ConfigError
 from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import load_judge_config, load_judge_of_run, price
 from youden.judging.store.answers import open_store
-from youden.nouns import Finding, Json
+from youden.nouns import Finding, Json, Verdicts
 from youden.nouns.pool import or_none, plain, plain_fields
 from youden.practice.experiment import Answered, Experiment, asked_under, config_of_pool, plan_experiment
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
@@ -36,10 +39,11 @@ _CONFIGS = (".yaml", ".yml")
 class Calibration:
     """A calibration up to its trials: nothing has been asked. experiments: all of the trials, asked of each judge.
 
-    expected: what the run's own plan will buy.
+    pool_digest: of the pool without planted texts; expected: what the run's own plan will buy.
     """
 
     config: RunConfig
+    pool_digest: str
     known: KnownTruth
     experiments: tuple[Experiment, ...]
     expected: Expected
@@ -86,13 +90,13 @@ def plan_calibration(
     plan = draw_run_plan(config)
     known = draw_known_truth(plan, calls=calls, seed=config.seed)
     experiments = [plan_experiment(one.name, known.plan, judge=one, store=config.store_place) for one in configs]
-    return Calibration(config, known, tuple(experiments), expected_of(plan, kind=configs[0].answers))
+    return Calibration(config, plan.pool_digest, known, tuple(experiments), expected_of(plan, kind=configs[0].answers))
 
 
 def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[TriedJudge, ...]:
-    """Every judge asked and decided on.
+    """Every judge asked and decided on; each result is stored beside the runs (`calibrations.json`).
 
-    Raises: as `asked_under`.
+    Raises: as `asked_under`; RunFolderError if calibrations.json is damaged.
     """
     config, known, experiments = calibration.config, calibration.known, calibration.experiments
     terms = replace(asking or Asking(), books=books_of(config, calibrating=True))
@@ -103,7 +107,23 @@ def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[T
         measures, bill = measure(known, found.result), _bill(one, found)
         verdict = decide(measures, n_calls=len(found.result))
         tried.append(TriedJudge(one.name, one.judge.backend, measures, bill, verdict, found.result.warnings))
+        add_calibration(config.folder.parent, _record(calibration, found.result, measures, verdict))
     return tuple(tried)
+
+
+def _record(calibration: Calibration, result: Verdicts, measures: Measures, verdict: Verdict) -> CalibrationRecord:
+    """What runs by the same judge show of its calibration."""
+    j = measures.j
+    return CalibrationRecord(
+        judge=cast(dict[str, JsonValue], dict(result.judge)),
+        pool=calibration.pool_digest,
+        date=datetime.now(UTC).date().isoformat(),
+        outcome=verdict.outcome,
+        j=or_none(j.value),
+        j_low=or_none(j.low),
+        j_high=or_none(j.high),
+        n_calls=len(result),
+    )
 
 
 def _bill(one: Experiment, found: Answered) -> Bill:

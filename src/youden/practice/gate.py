@@ -84,8 +84,8 @@ class Gate:
     """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported.
 
     extends: whether more calls are an extension of the run, or a larger budget and the run again. choice, recommendation: of all
-    agents in the run, as its fit.json has them. by: what is compared, quality in the labels'
-    units.
+    agents in the run, as its fit.json has them. calibration: a line on the judge's stored calibration. by: what is
+    compared, quality in the labels' units.
     """
 
     folder: str
@@ -99,6 +99,7 @@ class Gate:
     target: Target = "items-like-these"
     choice: ChoiceFacts | None = None
     recommendation: Recommendation | None = None
+    calibration: str | None = None
     by: Literal["ability", "quality"] = "ability"
 
     @property
@@ -224,6 +225,7 @@ def gate_run(
         target=target,
         choice=None if labelled else facts.choice,
         recommendation=None if labelled else facts.recommendation,
+        calibration=folder.calibration,
         by="quality" if labelled else "ability",
     )
 
@@ -416,11 +418,11 @@ def lines_of(gate: Gate) -> Iterator[str]:
 
 
 def of_all(gate: Gate) -> tuple[str, ...]:
-    """The recommendation among all agents of the run, in one line; empty if there is none."""
+    """The calibration of the judge and the recommendation among all agents of the run, a line each if there is one."""
     found = gate.recommendation
     of_run = "" if found is None or found.form == "none" else found.text
     of_run = of_run and f"Of all agents in the run, by its own ranking and apart from this gate's looks: {of_run}"
-    return (of_run,) if of_run else ()
+    return tuple(line for line in (gate.calibration, of_run) if line)
 
 
 def footing(gate: Gate) -> str:

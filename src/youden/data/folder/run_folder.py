@@ -14,6 +14,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_together
 from youden.data.folder import csv_tables, trial_tables
+from youden.data.folder.calibration_file import find_calibration
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import MANIFEST, ParquetTable
@@ -286,6 +287,15 @@ class RunFolder:
     def recommendation(self) -> Recommendation | None:
         """What fit.json recommends; None if the run is not fitted."""
         return self.read_facts().recommendation if self.has("fit.json") else None
+
+    @property
+    def calibration(self) -> str | None:
+        """One line on the stored calibration of the run's judge; None if it has none. Raises: RunFolderError."""
+        if not self.has("verdicts.parquet"):
+            return None
+        pool = self.read_pool().digest
+        found = find_calibration(self.path.resolve().parent, self.judged_by(), pool=pool)
+        return None if found is None else found.text(pool=pool)
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""

@@ -65,7 +65,7 @@ class Summary:
     judge: its name, None for an imported run; judged_on: the day its answers were last written, as 2026-11-22 (UTC).
 
     labels: how far the ranking agrees with labels, None where it was held against none; quality: what labels and ability say;
-    moves: what moves the ranking, None where nobody looked.
+    moves: what moves the ranking, None where nobody looked. calibration: a line on the judge's stored calibration, None without.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Summary:
     command: str
     judge: str | None
     judged_on: str
+    calibration: str | None
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -261,6 +262,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         command=folder.command(),
         judge=judge if isinstance(judge, str) else None,
         judged_on=_day(folder),
+        calibration=folder.calibration,
     )
 
 

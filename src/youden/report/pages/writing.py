@@ -145,6 +145,7 @@ def render_markdown(data: ReportData) -> str:
         f"{quoted(ABILITY)} {quoted(run.target)}",
         "",
     ]
+    lines += [quoted(run.calibration), ""] if run.calibration else []
     lines += [quoted(run.chances), ""] if run.chances else []
     lines += _warned(data.advice)
     lines += [
