@@ -170,7 +170,7 @@ def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> 
     assert other.err.rstrip().endswith("[run-other]")
 
 
-def test_agents_that_nothing_tells_apart_are_said_to_be_equal_in_place_of_a_number_of_items(
+def test_agents_that_no_attainable_number_of_items_separates_are_reported_as_possibly_equal(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     said = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0
@@ -178,4 +178,4 @@ def test_agents_that_nothing_tells_apart_are_said_to_be_equal_in_place_of_a_numb
     ended = youden("run", "free.yaml")
     assert ended.code == 0, ended.err
     last = ended.err.splitlines()[-1]
-    assert "they may well be equally good: 100 times as many items might not tell" in last, last
+    assert "may well be equally good: 100 times as many items might not separate them" in last, last

@@ -92,7 +92,7 @@ async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_i
     async with WireServer(refuses) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://user:s3cret-proxy-word@127.0.0.1:{proxy.port}")
         with pytest.raises(JudgeError) as caught:
-            await ask(PLAN, POOL, URL, tmp_path / "v.db")
+            await ask(PLAN, POOL, URL, tmp_path / "v.db", api_key_env=None)
     assert caught.value.slug == "judge-proxy"
     assert "s3cret" not in str(caught.value)
 
@@ -108,7 +108,7 @@ async def test_a_proxy_that_opens_no_tunnel_ends_the_run(tmp_path: Path, monkeyp
     async with WireServer() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
         with pytest.raises(JudgeError, match="The proxy answered with HTTP 40") as caught:
-            await ask(PLAN, POOL, f"https://{HOST}/v1", tmp_path / "v.db")
+            await ask(PLAN, POOL, f"https://{HOST}/v1", tmp_path / "v.db", api_key_env=None)
     assert (caught.value.slug, proxy.n_requests) == ("judge-proxy", 0)
 
 

@@ -54,12 +54,13 @@ class SqlitePlace(SqlPlace):
                 f"There is no store at {path}. Judge the plan first, or give its path.", slug="store-missing"
             )
         with self._explained():
-            if read_only and _is_foreign(path):
-                raise _foreign(path)
             if not read_only:
                 make_directory(path.parent)
                 hide_from_git(path.parent)
-            self._connection = _connect(_one_name(path, read_only=read_only), read_only=read_only)
+            file = _one_name(path, read_only=read_only)
+            if read_only and _is_foreign(file):
+                raise _foreign(path)
+            self._connection = _connect(file, read_only=read_only)
         try:
             with self._explained():
                 self._connection.create_function("seconds_now", 0, time.time)
