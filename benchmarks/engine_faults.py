@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+allowed_servers: Any = import_module("allowed_servers")
 fuzzing: Any = import_module("fuzzing")
 twists: Any = import_module("twists")
 
@@ -110,12 +112,15 @@ def main() -> None:
     options = parser.parse_args()
     found: dict[str, dict[str, Measured]] = {}
     missed = []
-    for backend in options.only:
-        print(f"{backend} …", file=sys.stderr, flush=True)
-        for fault in SMOKE if options.smoke else FAULTS:
-            measured = asyncio.run(measure(backend, fault))
-            found.setdefault(backend, {})[fault] = measured
-            missed += [f"{backend}, {fault}: {bar}" for bar, met in BARS.items() if not met(measured)]
+    with tempfile.TemporaryDirectory() as configuration:
+        allowed_servers.allow_test_servers(Path(configuration))
+        os.environ["XDG_CONFIG_HOME"] = configuration
+        for backend in options.only:
+            print(f"{backend} …", file=sys.stderr, flush=True)
+            for fault in SMOKE if options.smoke else FAULTS:
+                measured = asyncio.run(measure(backend, fault))
+                found.setdefault(backend, {})[fault] = measured
+                missed += [f"{backend}, {fault}: {bar}" for bar, met in BARS.items() if not met(measured)]
     text = json.dumps({"matrix": found, "missed": missed}, indent=1, ensure_ascii=False)
     print(text)
     if options.out is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import sys
 import tempfile
@@ -101,5 +102,12 @@ def equal(one: Verdicts, other: Verdicts) -> bool:
     return columns and same_rates and same_scores and rankings[0].equals(rankings[1])
 
 
+def main() -> None:
+    with tempfile.TemporaryDirectory() as configuration:
+        import_module("allowed_servers").allow_test_servers(Path(configuration))
+        os.environ["XDG_CONFIG_HOME"] = configuration
+        print(json.dumps(asyncio.run(kills(**json.loads(sys.argv[1])))))
+
+
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(kills(**json.loads(sys.argv[1])))))
+    main()

@@ -33,7 +33,8 @@ from youden.judging.store.answers import open_store, payment_of
 from youden.nouns import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts
 
 Measured = dict[str, Any]
-ENVIRONMENT = {"OPENAI_API_KEY": "k"}
+ENVIRONMENT: dict[str, str] = {}
+"""No judge of a benchmark needs a key."""
 
 
 def make_pool(n_agents: int, n_items: int, *, characters: int) -> Pool:
@@ -58,7 +59,8 @@ def plan_of(pool: Pool, n: int | None = None) -> Plan:
 
 
 def judge(url: str, **keys: Any) -> JudgeConfig:
-    return load_judge_config({"backend": "wire", "model": "m", "base_url": url, "price": 0, "backoff": 0.05} | keys)
+    usual = {"backend": "wire", "model": "m", "base_url": url, "api_key_env": None, "price": 0, "backoff": 0.05}
+    return load_judge_config(usual | keys)
 
 
 def judged(plan: Plan, pool: Pool, config: JudgeConfig, *, judge: Judge | None = None, **terms: Any) -> Verdicts:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from allowed_servers import allow_test_servers
 from youden.judging.call import secrets
 
 pytest_plugins = ["commands", "postgres"]
@@ -31,25 +32,6 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 ROOT = Path(__file__).parents[1]
-SENT_TO_TEST_SERVERS = (
-    "ANTHROPIC_API_KEY",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AZURE_OPENAI_API_KEY",
-    "DEEPINFRA_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "FIREWORKS_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "GROQ_API_KEY",
-    "MISTRAL_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "SAMBANOVA_API_KEY",
-    "TOGETHER_API_KEY",
-)
-"""Variables that tests send to servers on this machine; the user who runs a test has allowed it, see `trusted`."""
-
 # Servers of the tests speak plain HTTP. A client that reads one certificate is made in a tenth of the time of one that reads all.
 os.environ["SSL_CERT_FILE"] = str(ROOT / "tests" / "data" / "nobody.pem")
 SHARED = ROOT.parent / "shared"
@@ -86,9 +68,7 @@ KEPT = {
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The user's configuration directory, in which servers of this machine were allowed to get the keys of tests."""
     folder = tmp_path_factory.mktemp("configuration")
-    (folder / "youden").mkdir()
-    lines = (f"{name}: [127.0.0.1, localhost]\n" for name in SENT_TO_TEST_SERVERS)
-    (folder / "youden" / "trusted.yaml").write_text("".join(lines))
+    allow_test_servers(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(folder))
         yield folder
