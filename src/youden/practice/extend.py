@@ -1,6 +1,7 @@
-"""A run grows: agents, items or calls join it, what was answered is kept, and the run says what moved.
+"""Extends a judged run by agents, items, repeats or calls; stored answers are reused.
 
-The folder changes only when the new answers are there.
+An extension is noted in config.yaml before its first request, so that the same command finishes it. The other files of the folder
+change only when all its answers are stored.
 """
 
 from __future__ import annotations
