@@ -1,4 +1,4 @@
-"""Where answers are kept if nobody names a store: one file per project, so that no run pays for what another one has paid for."""
+"""Locate the store that is used if none is named: one file per project, so that no run pays for what another one has paid for."""
 
 from __future__ import annotations
 
@@ -14,40 +14,61 @@ def project_store() -> Path:
     """Return the store of the project, `.youden/answers.db` in the project directory.
 
     The project directory is the nearest directory, from the current one upwards, that contains `.youden`; else the nearest one
-    that contains `.git` or `pyproject.toml`; else the current directory. Above the current directory only what belongs to the
-    current user counts.
+    that contains `.git` or `pyproject.toml`; else the current directory. Above the current directory, only files and folders
+    that the current user owns count.
+
+    Returns
+    -------
+    Path
+        Relative to the current directory.
     """
     return Path(os.path.relpath(_project_directory() / PROJECT / "answers.db"))
 
 
 def moved_store(store: Path, run: Path) -> Path:
-    """Return where a project's store is now, if it is not where the folder `run` expected it, as after a move of that folder."""
+    """Find a project's store whose path a run records, also after the run's folder was moved.
+
+    Parameters
+    ----------
+    store : Path
+        Store that the run records.
+    run : Path
+        Folder of the run.
+
+    Returns
+    -------
+    Path
+        `store` if it exists or is not a project's; else the store of the nearest project above `run`; else `project_store()`.
+    """
     if store.parent.name != PROJECT or store.exists():
         return store
-    above = (folder for folder in run.resolve().parents if _is_ours(folder / PROJECT / store.name, at=False))
-    found = next(above, None)
-    return project_store() if found is None else Path(os.path.relpath(found / PROJECT / store.name))
+    for folder in run.resolve().parents:
+        candidate = folder / PROJECT / store.name
+        if _is_ours(candidate, any_owner=False):
+            return Path(os.path.relpath(candidate))
+    return project_store()
 
 
 def _project_directory() -> Path:
     here = Path.cwd()
     for marks in _MARKS:
         for folder in (here, *here.parents):
-            if any(_is_ours(folder / mark, at=folder == here) for mark in marks):
+            if any(_is_ours(folder / mark, any_owner=folder == here) for mark in marks):
                 return folder
     return here
 
 
-def _is_ours(mark: Path, *, at: bool) -> bool:
+def _is_ours(mark: Path, *, any_owner: bool) -> bool:
+    """Return whether `mark` exists and belongs to the current user, or to any if `any_owner`."""
     try:
         owner = mark.stat().st_uid
     except OSError:
         return False
-    return at or os.name != "posix" or owner == os.getuid()
+    return any_owner or os.name != "posix" or owner == os.getuid()
 
 
 def hide_from_git(folder: Path) -> None:
-    """Let git ignore `folder`, if it is a project's `.youden`: answers are paid for, private and large."""
+    """Make git ignore `folder` if it is a project's `.youden`, because answers are paid for, private and large."""
     ignore = folder / ".gitignore"
     if folder.name == PROJECT and not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from youden.errors import ConfigError
 Kind = Literal["prompts", "configs", "datasets"]
 
 _KEYS = {"dataset": "pool"}
-"""The key under which a file is named, where its kind is called otherwise."""
+"""Config key that names a file, for kinds whose key has another name than the kind."""
 
 _PACKAGE = Path(__file__).parent
 
@@ -34,9 +34,9 @@ def roots(kind: Kind, *, start: Path | None = None, own: bool = True) -> list[Pa
 
 
 def find(kind: Kind, name: str, *, start: Path | None = None, own: bool = True) -> Path:
-    """The first file or folder `name` under `kind`, a user's own before the project's (`own`: whether theirs are looked at).
+    """Find the first file or folder `name` under `kind`, a user's own before the shipped one (`own`: whether to search a user's).
 
-    Raises: ConfigError [not-found], listing what there is; [shadowed], see `report_shadow`.
+    Raises: ConfigError [not-found], listing the names that exist; [shadowed], see `report_shadow`.
     """
     searched = roots(kind, start=start, own=own)
     for root in searched:
@@ -54,13 +54,13 @@ def find(kind: Kind, name: str, *, start: Path | None = None, own: bool = True) 
 
 
 def shipped(kind: Kind, name: str) -> Path | None:
-    """Return the file or folder `name` that ships with the project, None where there is none."""
+    """Return the file or folder `name` that ships with youden, None if there is none."""
     return next((root / name for root in roots(kind, own=False) if (root / name).exists()), None)
 
 
 @dataclass
 class _Shadows:
-    """How a shadowing file is reported, and which were reported already."""
+    """Function that reports a shadowing file, and the messages that were reported already."""
 
     report: Callable[[str], None]
     reported: set[str]
@@ -70,7 +70,13 @@ _shadows = _Shadows(logging.getLogger("youden").warning, set())
 
 
 def report_shadows_by(report: Callable[[str], None]) -> None:
-    """Pass the report of each shadowing file to `report`, once per file from now on. The default is the logger `youden`."""
+    """Report shadowing files by a function from now on, once per file.
+
+    Parameters
+    ----------
+    report : callable
+        Receives the message. Until this is called, the logger `youden` receives it.
+    """
     _shadows.report, _shadows.reported = report, set()
 
 
@@ -84,31 +90,31 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, pa
     name : str
         The name under which it was found.
     file, original : Path
-        The local file or folder, and the shipped one. Nothing is reported without an original.
-    path : bool
+        The local file or folder, and the shipped one. If `original` is None, nothing is reported.
+    path : bool, default False
         Whether the user gave a path rather than a name. A path is never an error.
 
     Returns
     -------
     bool
-        Whether `file` takes the place of another one.
+        Whether `file` is used in place of another one.
 
     Raises
     ------
     ConfigError
-        [shadowed] in continuous integration (`CI` is set), where nobody reads the report.
+        [shadowed]: if the variable CI is set and `path` is False, because reports in continuous integration are not read.
     """
     if original is None or _have_same_content(file, original):
         return False
-    shown = os.path.relpath(file) if file.is_absolute() and file.is_relative_to(Path.cwd()) else str(file)
+    local = os.path.relpath(file) if file.is_absolute() and file.is_relative_to(Path.cwd()) else str(file)
     if not path and os.environ.get("CI", "").lower() not in ("", "0", "false"):
         raise ConfigError(
-            f"The {what} '{name}' ships with youden, and the local file {shown} has the same name. With the variable CI set, a "
-            f"local file is used only where its path is given. Write `{_KEYS.get(what, what)}: ./{Path(shown).as_posix()}`, or "
+            f"The {what} '{name}' ships with youden, and the local file {local} has the same name. With the variable CI set, a "
+            f"local file is used only if its path is given. Write `{_KEYS.get(what, what)}: ./{Path(local).as_posix()}`, or "
             "rename the file.",
             slug="shadowed",
         )
-    message = f"{what} '{name}': the local file {shown} is used instead of the one that ships with youden"
+    message = f"{what} '{name}': the local file {local} is used instead of the one that ships with youden"
     if message not in _shadows.reported:
         _shadows.reported.add(message)
         _shadows.report(message)
@@ -116,7 +122,7 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, pa
 
 
 def report_shadow_at(path: Path) -> None:
-    """Report the local file at a path such as `datasets/NAME` where a shipped one has that path, too."""
+    """Report the local file at a path such as `datasets/NAME` if a shipped file has the same path."""
     if path.parts[:1] in (("configs",), ("datasets",)) and path.exists():
         kind: Kind = "configs" if path.parts[0] == "configs" else "datasets"
         original = shipped(kind, Path(*path.parts[1:]).as_posix())
@@ -124,7 +130,7 @@ def report_shadow_at(path: Path) -> None:
 
 
 def stays_in_folder(file: Path) -> bool:
-    """Return whether `file` is not a link that leads out of its folder. What ships may be linked, as some installers do."""
+    """Return whether `file` is no link out of its folder. Shipped files pass, because some installers link them."""
     return file.is_relative_to(_PACKAGE) or file.resolve().is_relative_to(file.parent.resolve())
 
 

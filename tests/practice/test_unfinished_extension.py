@@ -157,7 +157,7 @@ def test_another_extension_is_refused_until_the_first_is_finished_and_the_comman
     command = ended.err.split("`")[1].split()
     shutil.copytree(here / "new", here / "moved")
     ended = youden(*["moved" if word == "new" else word for word in command[1:-1]], "0.5").well()
-    assert "resume: this finishes the extension that was stopped, step 1 of runs/r" in ended.err
+    assert "resume: finishing the stopped extension, step 1 of runs/r" in ended.err
     assert server.n_requests == (asked if when == "fit" else 60 + asked - 25)
     assert youden("extend", "runs/r", "--calls", "30").code == 0
 

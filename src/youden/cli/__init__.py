@@ -63,7 +63,7 @@ HEADINGS: dict[str, dict[str, str]] = {
 COMMANDS = {name: place for group in HEADINGS.values() for name, place in group.items()}
 
 RESUMABLE = frozenset({"demo", "run", "judge", "generate", "calibrate", "stress", "extend", "rejudge"})
-"""Commands that send requests to a judge and keep the answers."""
+"""Commands that send requests and store the answers, so that the same command resumes them."""
 
 IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Tells threads that multiply matrices for numpy to sleep when there is nothing to do; else each spins on after every product."""
@@ -91,8 +91,8 @@ def youden() -> None:
     Data goes to standard output, progress to standard error.
 
     Exit codes: 0 done; 1 a run fell short (the same command resumes it), or an agent is worse (gate); 2 bad input; 3 a gate
-    is undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP (a command that asks a
-    judge resumes).
+    is undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP (if the
+    command sends requests, the same command resumes it).
     """
 
 
@@ -154,10 +154,10 @@ def _of_a_plug_in(error: Exception) -> str:
 
 
 def _last_words(number: int) -> str:
-    stopped = f"Stopped ({signal.Signals(number).name})."
-    is_resumable = sys.argv[1:2] and sys.argv[1] in RESUMABLE
-    kept = f" What was answered is kept; the same command resumes: {_command()}" if is_resumable else ""
-    return printable(stopped + kept)
+    message = f"Stopped ({signal.Signals(number).name})."
+    if sys.argv[1:2] and sys.argv[1] in RESUMABLE:
+        message += f" What was answered is kept; the same command resumes: {_command()}"
+    return printable(message)
 
 
 def _command() -> str:

@@ -94,10 +94,10 @@ def extend_command(
     drawn; --focus spends the calls on the agents it names. New trials show the responses first that were shown least.
     --top and --within look for the best among all that are in the run, in rounds.
 
-    Calls and cost are shown first. Rankings and tables change only when the new answers are there. An extension that is stopped
-    before its report is written is finished by the same command, which buys nothing twice; --max-cost may differ. Until then
-    other extensions of RUN are refused. After that config.yaml makes the whole run again, and the same --calls buy as many more.
-    The report says what moved, and whether an agent of the run drifted.
+    Calls and cost are shown first. Rankings and tables change only once the new answers are stored. If an extension is stopped
+    before its report is written, the same command resumes it and pays for nothing twice; --max-cost may differ. RUN refuses other
+    extensions until then. Afterwards config.yaml reproduces the whole run, and the same --calls add as many calls again. The
+    report shows what moved, and whether an agent of the run drifted.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.extend import finish_extension, too_wide
@@ -135,9 +135,7 @@ def extend_command(
             show.print_json({"run": str(run), "dry_run": dry_run, "ended": planned})
         return
     if planned.resumed and how != "quiet":
-        show.note(
-            f"resume: this finishes the extension that was stopped, step {planned.unfinished.number + 1} of {run}"
-        )
+        show.note(f"resume: finishing the stopped extension, step {planned.unfinished.number + 1} of {run}")
     _show_plan(planned, "verbose" if dry_run else how)
     shown: dict[str, Json] = {
         "run": str(planned.run.folder.path),
@@ -161,8 +159,8 @@ def extend_command(
         growth = fitted.facts.growth
         moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
         show.warn(warnings)
-        found: dict[str, Json] = {"growth": moved, "recommendation": asdict(fitted.facts.recommendation)}
-        show.print_json({**shown, "dry_run": False, **found} | ({"ended": ended} if goal else {}))
+        results: dict[str, Json] = {"growth": moved, "recommendation": asdict(fitted.facts.recommendation)}
+        show.print_json({**shown, "dry_run": False, **results} | ({"ended": ended} if goal else {}))
     else:
         folder, why = planned.run.folder, ended and f"search: {ended}"
         show.show_asked(folder, summary, how, why=why, moved=summary.moved, warnings=warnings)

@@ -243,13 +243,13 @@ def of_labels(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def open_store(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --open-store, without which no store on a network is opened that only a folder's config names."""
+    """Add --open-store, which permits opening a network store that only a folder's config names."""
 
     @click.option(
         "--open-store",
         "opens_store",
         is_flag=True,
-        help="Open the store on a server that the folder's config names. Its host may get your password.",
+        help="Open the store on a server that the folder's config names. Its host may receive your password.",
     )
     @wraps(function)
     def wrapped(*, opens_store: bool, **rest: object) -> R:
@@ -259,18 +259,18 @@ def open_store(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def opens_its_store(function: Callable[..., R]) -> Callable[..., R]:
-    """Lets a command that asks open whatever store its config names, without the password in PGPASSWORD."""
+    """Let a command that queries judges open any store its config names, but not send it the password in PGPASSWORD."""
     return wraps(function)(_allowing_stores(function, password=False))
 
 
 def _allowing_stores(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
-    def allowed(**given: object) -> R:
+    def with_permission(**arguments: object) -> R:
         from youden.judging.store.permission import network_stores_allowed
 
         with network_stores_allowed(password=password):
-            return function(**given)
+            return function(**arguments)
 
-    return allowed
+    return with_permission
 
 
 def usual_store() -> str | None:

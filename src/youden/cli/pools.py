@@ -52,7 +52,7 @@ ANSWERS = "answers.db"
     "max_cost",
     "max_missing",
     store="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE. "
-    "[default: the one that made the pool in --out, else YOUDEN_STORE, else answers.db in --out]",
+    "[default: the store that the pool in --out was made with, else YOUDEN_STORE, else answers.db in --out]",
 )
 @options.retry_failed
 @options.grace
@@ -276,7 +276,7 @@ def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str]
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that are there. Folders are never replaced.")
 @click.option(
-    "--raw-cells", is_flag=True, help="In CSV, do not put an apostrophe before texts that a spreadsheet would run."
+    "--raw-cells", is_flag=True, help="In CSV, write no apostrophe before texts that a spreadsheet would run."
 )
 @click.option("--organization", metavar="NAME", help="Who made this run, for eee, which asks.")
 @click.option(
@@ -303,7 +303,7 @@ def export_command(
     tables: a file, by its ending .csv, .jsonl, .parquet or .duckdb. A pool becomes one tidy table (agent, item, text, prompt,
     group), which `youden run` reads again as .csv or .parquet. A run becomes its tables ranking, items and trials: in a .duckdb
     together, else in a file each. In CSV, texts that a spreadsheet would run as formulas begin with an apostrophe, and the column
-    guarded says which; youden removes it when it reads the table.
+    guarded marks them; youden removes the apostrophe when it reads the table.
 
     The others write a new folder. eee: a run in the schema of Every Eval Ever, a file for each agent. hf: a pool or a run as a
     dataset of the Hugging Face Hub, with a card. hf-space: a run's report as a static Space. schema: the JSON Schema of each of

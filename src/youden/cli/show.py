@@ -135,13 +135,13 @@ def cost_in_words(cost: Cost, judge: str) -> str:
 
 
 def note_connections(judge: JudgeConfig) -> None:
-    """Where a judge sends texts, and which variable holds its key."""
+    """Print where a judge sends texts, and which variable holds its key."""
     for line in judge.describe_connections():
         note(f"judge: {line}")
 
 
 def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
-    """A run's plan, its cost and what it is expected to buy, which is given back."""
+    """Print a run's plan, its cost and its expected precision, and return the latter."""
     from youden.run.precision import expected_of_run
 
     note_connections(planned.judge)
@@ -155,16 +155,16 @@ def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
 
 
 def store_words(planned: PlannedRun) -> str:
-    """Return where the answers of a run are kept, for the line that tells its plan; empty if it pays for none."""
+    """Format where a run's answers are stored, as an addition to its plan line; empty if its judge sends no requests."""
     from youden.text.printable import shown
 
     return f"; answers are kept in {shown(planned.config.store_place)}" if planned.judge.asks else ""
 
 
 def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None, store: str = "") -> None:
-    """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean.
+    """Print cells, calls, estimated tokens and USD before anything runs, on standard error, so that data stays clean.
 
-    expected: what it buys; store: where answers are kept, in words.
+    expected: the plan's expected precision; store: text of `store_words`.
     """
     from youden.protocol.coverage import coverage
 
@@ -199,7 +199,7 @@ def _held_out(plan: Plan) -> str:
 
 
 def show_plan_line(plan: Plan, cost: Cost, judge: str, *, half_width: str | None = None, store: str = "") -> None:
-    """The same in one line, on standard error. half_width: about what intervals will have."""
+    """Print the plan in one line, on standard error. half_width: approximate, of intervals; store: as in `show_plan`."""
     usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
     width = "" if half_width is None else f", about ± {half_width}"
@@ -276,10 +276,10 @@ def show_asked(
     moved: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> None:
-    """A run that was asked and fitted now: ranking and recommendation on standard output, warnings and the next step beside it.
+    """Print a run that was just judged and fitted: its ranking and recommendation on standard output, the rest on standard error.
 
-    why: it ended; moved: what an extension moved, which takes the line of a warning where little is said; warnings: before those
-    of the fit.
+    why: reason why a search ended, printed before the next step; moved: what an extension moved, which replaces one warning in
+    the short form; warnings: printed before those of the fit.
     """
     from youden.run.precision import format_next_step
 
@@ -300,12 +300,12 @@ def show_asked(
 
 
 def bill_words(warnings: Iterable[Finding]) -> str:
-    """Return the start of a command's last line if token usage was reported that is not credible; else an empty string."""
+    """Format how many answers reported no credible token usage, to begin a command's last line; empty if there are none."""
     return "".join(
-        f"{one.facts['n']:,} answers of '{one.facts['doubted']}' reported no credible token usage and are booked at their worst "
-        f"case, ${one.facts['usd']:.6g}; "
-        for one in warnings
-        if "doubted" in one.facts
+        f"{finding.facts['n']:,} answers of '{finding.facts['doubted']}' reported no credible token usage and are booked at "
+        f"their worst case, ${finding.facts['usd']:.6g}; "
+        for finding in warnings
+        if "doubted" in finding.facts
     )
 
 

@@ -197,7 +197,7 @@ NOT_USABLE = 2
 @click.option(
     "--trust",
     is_flag=True,
-    help="Allow JUDGE, from now on, to send its keys to its hosts, and ask nothing. Read its file first.",
+    help="From now on, allow JUDGE to send its keys to its hosts. No request is sent now. Read its file first.",
 )
 @options.json
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
@@ -212,7 +212,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     0 usable, warnings or not; 2 not usable.
     """
     if judge is None:
-        options.refuse((trust, "--trust allows what one judge sends. Name the judge: youden doctor JUDGE --trust"))
+        options.refuse((trust, "--trust needs a judge: got none. Name it: youden doctor JUDGE --trust"))
         _installed(as_json=as_json)
         return 0
     judges = _judges_named(judge)
@@ -221,7 +221,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
         return 0
     from youden.judging.doctor import diagnose
 
-    diagnoses = [one for each in judges for one in diagnose(each, environment=os.environ)]
+    diagnoses = [diagnosis for config in judges for diagnosis in diagnose(config, environment=os.environ)]
     if as_json:
         show.print_json({"judges": [{**asdict(one), "usable": one.usable} for one in diagnoses]})
     else:
@@ -233,13 +233,13 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 
 
 def _judges_named(source: str) -> list[JudgeConfig]:
-    """The judge `source`, or those that a run's config or a file of agents names."""
+    """Load the judge `source`, or the judges that a run's config or a file of agents names."""
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml
 
     path, keys = Path(source), None
     if path.suffix in options.CONFIGS and path.is_file():
-        with suppress(OSError, ValueError):  # `load_judge_config` explains it
+        with suppress(OSError, ValueError):  # `load_judge_config` reports the fault
             keys = read_yaml(path)
     if isinstance(keys, dict) and "agents" in keys:
         from youden.pools.make.agents import load_agents
@@ -253,10 +253,10 @@ def _judges_named(source: str) -> list[JudgeConfig]:
 
 
 def _trust(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
-    """Allow what these judges send, and print each pair of variable and host."""
+    """Allow these judges to send their keys, and print each variable with its host."""
     from youden.judging.config.trust import allow, is_known
 
-    for member in (one for judge in judges for one in judge.judges or (judge,)):
+    for member in (member for judge in judges for member in judge.judges or (judge,)):
         member.check_addresses(sends_key=member.key_variable is not None)
     uses = list(dict.fromkeys(use for judge in judges for use in judge.key_uses() if not is_known(use)))
     path = str(allow(uses)) if uses else None
@@ -266,7 +266,7 @@ def _trust(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
     for use in uses:
         click.echo(printable(f"{use.variable} may now be sent to {use.host} (kept in {path})"))
     if not uses:
-        click.echo("nothing to allow: no key is sent, or only to the hosts that are known for it")
+        click.echo("nothing to allow: no key is sent, or only to hosts that are known or allowed already")
 
 
 def _installed(*, as_json: bool) -> None:
@@ -305,11 +305,11 @@ def _installed(*, as_json: bool) -> None:
 def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json: bool) -> None:
     """Write a first config for POOL, and say what comes next.
 
-    POOL is what you have: CSV, TSV, Excel, JSON or Parquet with a row a response or a column an agent, a folder of them, files
-    that an evaluation tool or a provider's batch wrote, a folder of texts for each agent, or a pool; without it the one in this
-    folder is taken. Three lines say what was taken for what, and a table becomes a pool in pools/. The config says in comments
-    what was found, what the run costs, and what else it may say. The judge is gpt-4o-mini where its key is set, else lexical.
-    Nothing is asked.
+    POOL is what you have: CSV, TSV, Excel, JSON or Parquet with one row per response or one column per agent, a folder of them,
+    files that an evaluation tool or a provider's batch wrote, a folder of texts for each agent, or a pool; by default the one in
+    this folder. Three lines report how POOL was read, and a table becomes a pool in pools/. Comments in the config list what
+    was found, what the run costs, and which other keys it may have. The judge is gpt-4o-mini if its key is set, else lexical.
+    No request is sent.
 
     A config that exists stays as it is, and the pool takes in what POOL has gained since: new agents, items and responses.
     Nothing is removed, and answers that changed are named. A judged run keeps its pool: the larger one gets a folder of its

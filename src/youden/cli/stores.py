@@ -126,8 +126,8 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
 def salvage_command(store: Path, out: Path, as_json: bool) -> None:
     """Save the answers that are whole in a damaged STORE.
 
-    STORE is an SQLite file, such as .youden/answers.db. It is left as it is. Put NEW in its place (or name it by --store) and run
-    the same again: what could not be saved, and no run's folder holds, is asked again.
+    STORE is an SQLite file, such as .youden/answers.db; it is not changed. Put NEW in its place (or pass it as --store) and
+    repeat the command of the run: only answers that could not be saved and are in no run's folder are requested again.
     """
     from youden.judging.store.copying import salvage
 

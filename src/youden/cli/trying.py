@@ -192,8 +192,8 @@ def stress_command(
     show.note(f"stress: {asked_in_words(planned)}")
     show.note_connections(planned.own.judge)
     cost = show.dollars(planned.usd_new)
-    kept = f"; answers are kept in {shown(planned.own.store)}" if planned.own.judge.asks else ""
-    show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}{kept}")
+    store = f"; answers are kept in {shown(planned.own.store)}" if planned.own.judge.asks else ""
+    show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}{store}")
     found = progress.asked(
         planned.to_json(),
         lambda bar: stress(planned, Asking(progress=bar if planned.own.judge.makes_calls else None, grace=grace)),

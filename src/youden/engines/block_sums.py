@@ -89,8 +89,8 @@ def _n_pairs_of_cells(rates: Rates) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Tallied:
-    """row, symmetric: training scores; holdout: scores of held-out cells, None where none is; split: of the whole run; apart:
-    the independent arm.
+    """row, symmetric: training scores; holdout: scores of held-out cells, None if no cell is held out; split: split of the whole
+    run; apart: the independent trials.
 
     item_trials: int64[J], answered paired trials. n, total: float[K], answered paired trials of an agent and the sum of their
     answers; squares: float[K], Σ_j n_ij². pairs: of every two agents.
@@ -109,7 +109,7 @@ class Tallied:
 
 
 def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums) -> Tallied:
-    """Sum the blocks of a run. of: its plan, or the rates that it was imported as."""
+    """Sum the blocks of a run. of: its plan, or the rates of an imported run."""
     K, J = of.n_agents, of.n_items
     row, symmetric, held = _Scores(of, "row"), _Scores(of, "symmetric"), None
     if of.split.n_holdout:

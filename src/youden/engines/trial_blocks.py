@@ -58,8 +58,8 @@ _OF_APART = ("first", "item", "second", "other_item", "answer")
 
 
 class RateBlock(NamedTuple):
-    """Rates on the items from `start` on, which are numbered from 0, with the run's split on them. clean: the same rows by the
-    trials that may be learned from alone."""
+    """Rates on the items from `start` on, renumbered from 0, with the run's split on these items. clean: the same rows, with FPRs
+    from only those independent trials that may be learned from."""
 
     start: int
     rates: Rates
@@ -131,7 +131,7 @@ class ItemBlock(NamedTuple):
 
 class TrialsByItem:
     """A run's trials, read once. n: how many; yeses, apart: of the independent arm, without probes in `apart`; asked_more:
-    whether suspected pairs were. independent: the answers behind `apart`, summed by item.
+    whether suspected pairs were. independent: the answers that `apart` sums, as totals per item.
 
     rows: each time it is called, all of them; place: a folder for them where they are more than
     `TRIALS_AT_ONCE`, None for memory; votes: whether those of a jury are kept.
@@ -396,7 +396,7 @@ def trials_by_item(rows: Rows, plan: Plan, beside: Path, *, votes: bool = False)
 
 
 def paired_answers(rates: Rates) -> PairBlock:
-    """Answers of pairs less their own FPR, where they have one; rows that touch a held-out cell are left out."""
+    """Return answers of pairs minus their own FPR, if they have one, without rows that touch a held-out cell."""
     train = rates.split.train
     used = (rates.n_paired > 0) & train[rates.first, rates.item] & train[rates.second, rates.item]
     own = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))

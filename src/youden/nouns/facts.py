@@ -232,7 +232,7 @@ CHANCE = "the chance that it is the best; told too high for the first where many
 
 @dataclass(frozen=True)
 class ChoiceFacts:
-    """The selected agents and how much better another one may be, by the ranking that heads the run.
+    """The selected agents with their regret bound, by the ranking that heads the run.
 
     agents: the one that came first, or as many as the run looked for; within: how much better than each of them the best can be
     at most (of several: the last one that belongs among so many best), with `level`; 0 where they are told apart from everybody.
@@ -262,7 +262,7 @@ class RunFacts:
 
     target: what intervals are about; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
     agents whose difference is told from 0. choice: the selected agents with their regret bound, None if some cannot be compared.
-    signal: how well the judge discriminates; recommendation: what follows from both.
+    signal: how well the judge discriminates; recommendation: what follows from `choice` and `signal`.
 
     ranked_by: the ranking that heads the run, which best, told_apart and the order of `ranking.csv` follow. standings: the
     rankings beside the plain one; families, trusted: what two of them were made from.

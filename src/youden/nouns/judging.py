@@ -146,8 +146,8 @@ class Verdicts(ReadOnly):
         n_wrong = int((np.isnan(self.answer) != (self.missing != 0)).sum())
         if n_wrong:
             raise PlanError(
-                f"Answers and reasons for missing ones contradict each other in {n_wrong} of {n} trials. Pass NaN as the "
-                "answer exactly where missing is not 0.",
+                f"Answers and reasons for missing answers contradict each other: got {n_wrong} of {n} trials with an answer and "
+                "a reason, or with neither. Pass NaN as the answer of exactly those trials whose value in missing is not 0.",
                 slug="verdicts-missing",
             )
         super().__post_init__()

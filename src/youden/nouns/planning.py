@@ -145,19 +145,19 @@ class Split(ReadOnly):
         if self.train.shape != self.holdout.shape or (self.train & self.holdout).any():
             raise PlanError(
                 f"A split needs disjoint training and held-out cells of one shape: got {self.train.shape} and "
-                f"{self.holdout.shape}. Hold out cells of the same pool, and take them out of train.",
+                f"{self.holdout.shape}. Pass cells of the same pool, and remove held-out cells from train.",
                 slug="split-cells",
             )
         if self.rule not in get_args(SplitRule):
             raise PlanError(
-                f"There is no holdout rule '{self.rule}'. Pass one of: {', '.join(get_args(SplitRule))}.",
+                f"The holdout rule is unknown: got '{self.rule}'. Pass one of: {', '.join(get_args(SplitRule))}.",
                 slug="holdout-rule",
             )
         super().__post_init__()
 
     @classmethod
     def whole(cls, shape: tuple[int, int]) -> Split:
-        """Split of (n_agents, n_items) cells that holds nothing out."""
+        """Make a split of (n_agents, n_items) cells that holds nothing out."""
         return cls(np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_), rule="shared", fraction=0.0, seed=0)
 
     @property
@@ -240,9 +240,10 @@ class Plan:
     n_independent: how many calls a pooled arm was to have, None for twins.
     rounds: of an adaptive plan. extensions: the extensions, None where there are none.
     characters: length of all judged texts together.
-    source: the pool that the plan was made from, or a function that reads it; None for a plan without texts. Use `pool`.
+    source: the pool that the plan was made from, or a function that reads it; None for a plan without texts. Read it as `pool`.
 
-    Raises: PlanError [plan-shape] if split or trials do not fit the agents and items, [plan-other-pool] as `pool`.
+    Raises: PlanError [plan-shape] if split or trials do not fit the agents and items, [plan-other-pool] if `source` is another
+    pool or no pool.
     """
 
     trials: Trials
@@ -304,14 +305,13 @@ class Plan:
 
     @cached_property
     def pool(self) -> Pool:
-        """Pool that the plan was made from; the plan of a run's folder reads it when it is first used.
+        """Pool that the plan was made from; a plan read from a run's folder loads it on first use.
 
         Raises: PlanError [plan-no-pool] if the plan holds no pool, [plan-other-pool] if its run's pool has changed.
         """
         if self.source is None:
             raise PlanError(
-                "The texts of this plan are needed, but it holds no pool. Pass the pool it was made from: "
-                "plan.with_pool(pool).",
+                "The plan holds no pool, but its texts are needed. Pass the pool that it was made from: plan.with_pool(pool).",
                 slug="plan-no-pool",
             )
         if isinstance(self.source, Pool):
@@ -333,7 +333,7 @@ class Plan:
             raise PlanError(
                 f"The plan was made from another pool: got the pool '{pool.name}' ({pool.n_agents} agents × {pool.n_items} "
                 f"items, digest {pool.digest[:12]}) for a plan of {self.n_agents} × {self.n_items} (digest "
-                f"{self.pool_digest[:12]}). Use the pool that the plan was made from, or make a new plan from this one.",
+                f"{self.pool_digest[:12]}). Use the pool that the plan was made from, or make a new plan from the given pool.",
                 slug="plan-other-pool",
             )
 

@@ -1,4 +1,4 @@
-"""What a run recommends, and the evidence that its judge separates its agents at all.
+"""Define the recommendation of a run, and the evidence that its judge separates its agents.
 
 `run/recommending.py` makes the recommendation once; every output prints its `text`.
 """
@@ -13,7 +13,7 @@ RecommendationForm = Literal["recommended", "candidates", "none"]
 
 @dataclass(frozen=True)
 class JudgeSignalFacts:
-    """How well the judge of a run tells paired from independent trials, and whether its agents differ.
+    """How well the judge of a run discriminates between paired and independent trials, and whether its agents differ.
 
     Attributes
     ----------
@@ -45,24 +45,24 @@ class JudgeSignalFacts:
 
     @property
     def discriminates(self) -> bool:
-        """Whether the interval of J lies above 0."""
+        """Return whether the interval of J lies above 0."""
         return self.j_low is not None and self.j_low > 0
 
     @property
     def separates_agents(self) -> bool:
-        """Whether the abilities vary by more than their sampling error."""
+        """Return whether the abilities vary by more than their sampling error."""
         return self.p_equal_abilities is not None and self.p_equal_abilities <= self.alpha
 
     @property
     def j_text(self) -> str:
-        """`J = 0.02 [-0.03, 0.07]`, or that J is unknown."""
+        """Format J with its interval, such as `J = 0.02 [-0.03, 0.07]`."""
         if self.j is None or self.j_low is None or self.j_high is None:
             return "J is unknown"
         return f"J = {self.j:.2f} [{self.j_low:.2f}, {self.j_high:.2f}]"
 
     @property
     def judge_reason(self) -> str:
-        """Why the judge is no basis for a recommendation; empty if it discriminates."""
+        """Explain why the judge is no basis for a recommendation; empty if it discriminates."""
         if self.discriminates:
             return ""
         if not self.method:
@@ -77,7 +77,7 @@ class JudgeSignalFacts:
 
     @property
     def judge_remedy(self) -> str:
-        """What to do if the judge does not discriminate."""
+        """Format what to do if the judge does not discriminate."""
         if not self.method:
             return "Run `youden fit RUN`."
         if self.j_high is None:
@@ -100,7 +100,7 @@ class Recommendation:
     text : str
         The recommendation as a reader sees it. It begins with "Recommended: ", "Candidates: " or "No recommendation: ".
     reason : str
-        Why there is no recommendation; else empty.
+        Reason for having no recommendation; else empty.
     """
 
     form: RecommendationForm
@@ -116,4 +116,4 @@ NOT_MADE = Recommendation(
     "No recommendation: an earlier version fitted this run. Run `youden fit RUN`.",
     "fitted by an earlier version",
 )
-"""What a fit.json without these facts is read as."""
+"""Defaults for a fit.json of an earlier version, which lacks these facts."""

@@ -47,7 +47,7 @@ class IndependentRates(ReadOnly):
 
 
 def _check_lengths(columns: Mapping[str, object], noun: str) -> None:
-    """Raises: StatisticsError [rates-length] unless all arrays have one length."""
+    """Raise StatisticsError [rates-length] unless all arrays have the same length."""
     lengths = {name: len(column) for name, column in columns.items() if isinstance(column, np.ndarray)}
     if len(set(lengths.values())) > 1:
         raise StatisticsError(
@@ -64,7 +64,7 @@ class Rates(ReadOnly):
     tpr, fpr: float[M] in [0, 1]; NaN where no call of that arm answered.
     n_paired, n_independent: int32[M], calls that answered; n_missing: int32[M], calls of either arm that did not.
     independent: `twin`: D = TPR − the pair's own FPR; `pooled`: D = TPR − one rate over all independent calls.
-    split: which cells are held out; training scores are made by it, and by no other.
+    split: the held-out cells; training scores always leave these out.
     detail: the independent arm by other item, None where it was not recorded (imported data).
 
     Raises: StatisticsError [split-shape] if the split is missing or has another shape than agents × items; [rates-length],
@@ -87,10 +87,10 @@ class Rates(ReadOnly):
 
     def __post_init__(self) -> None:
         shape = (self.n_agents, self.n_items)
-        found = getattr(getattr(self.split, "train", None), "shape", None)
-        if found != shape:
+        split_shape = getattr(getattr(self.split, "train", None), "shape", None)
+        if split_shape != shape:
             raise StatisticsError(
-                f"The split does not fit the rates: got {found} for {shape[0]} agents × {shape[1]} items. "
+                f"The split does not fit the rates: got {split_shape} for {shape[0]} agents × {shape[1]} items. "
                 "Pass the split of the plan that these rates come from; Split.whole(shape) holds nothing out.",
                 slug="split-shape",
             )

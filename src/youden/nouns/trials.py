@@ -39,10 +39,10 @@ class Trials(ReadOnly):
     other_item: the item of the second text in the independent arm, −1 in the paired arm.
     replicate: 0 for the first time a comparison is asked, 1 for the second, …
     slot: which slot a trial belongs to, −1 where it has none.
-    role: position in `ROLES`; default: `plan` in the paired arm and `pooled` in the other.
-    step: 0 for the first plan (the default); the extension, or the round, that asked, from 1 on.
+    role: position in `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones.
+    step: number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan.
     weight_first, weight_second: weight of an answer for its first and its second agent. Default 1; 0 if it counts for the other
-    agent only, or for neither; in rounds that ask some agents more, one over the probability of being asked.
+    agent only, or for neither; in rounds that sample some agents more, 1 divided by the probability of being sampled.
     first_repeat, second_repeat: which of its responses each agent shows, from 1; None where nobody has several.
     """
 

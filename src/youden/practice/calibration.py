@@ -39,7 +39,7 @@ _CONFIGS = (".yaml", ".yml")
 class Calibration:
     """A calibration up to its trials: nothing has been asked. experiments: all of the trials, asked of each judge.
 
-    pool_digest: of the pool without planted texts; expected: what the run's own plan will buy.
+    pool_digest: digest of the pool without planted texts; expected: expected precision of the run's own plan.
     """
 
     config: RunConfig
@@ -94,9 +94,24 @@ def plan_calibration(
 
 
 def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[TriedJudge, ...]:
-    """Every judge asked and decided on; each result is stored beside the runs (`calibrations.json`).
+    """Query every judge, decide on each, and store the results.
 
-    Raises: as `asked_under`; RunFolderError if calibrations.json is damaged.
+    Parameters
+    ----------
+    calibration : Calibration
+        From `plan_calibration`.
+    asking : Asking, optional
+        Terms of the requests; their cost accounts are replaced by those of the calibration.
+
+    Returns
+    -------
+    tuple of TriedJudge
+        One per judge. Each is also stored beside the runs, in `calibrations.json`.
+
+    Raises
+    ------
+    RunFolderError
+        If calibrations.json is damaged; other errors as `asked_under`.
     """
     config, known, experiments = calibration.config, calibration.known, calibration.experiments
     terms = replace(asking or Asking(), books=books_of(config, calibrating=True))
@@ -112,7 +127,7 @@ def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[T
 
 
 def _record(calibration: Calibration, result: Verdicts, measures: Measures, verdict: Verdict) -> CalibrationRecord:
-    """What runs by the same judge show of its calibration."""
+    """Make the record that runs by the same judge show of its calibration."""
     j = measures.j
     return CalibrationRecord(
         judge=cast(dict[str, JsonValue], dict(result.judge)),

@@ -91,8 +91,8 @@ class PlannedExtension:
 
     asked: the new calls alone; cost: of them. joined: agents that are new. half_width: what their 95 % intervals will have if
     their answers vary as those of the agent that varies most; without such agents, what nine in ten agents keep after more calls
-    were asked for by a width; else None. unfinished: what config.yaml says of it until its report is written; resumed: whether an
-    earlier process began it.
+    were asked for by a width; else None. unfinished: its record in config.yaml until its report is written; resumed: whether an
+    earlier process started it.
     """
 
     run: PlannedRun
@@ -126,9 +126,9 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
             "--calls and --focus.",
             slug="extend-width",
         )
-    given = {"width": width} | ({} if step is None else step.model_dump())
+    options = {"width": width} | ({} if step is None else step.model_dump())
     if config.unfinished is not None:
-        return resume_extension(config, config.unfinished, given)
+        return resume_extension(config, config.unfinished, options)
     if step is None:
         if width is None:
             raise ConfigError(
@@ -144,53 +144,75 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
             apart = int((planned.asked.arm != PAIRED).sum())
             calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
             planned = plan_step(config, step.model_copy(update={"calls": calls}))
-    return requested(planned, given, first=len(config.extensions))
+    return requested(planned, options, first=len(config.extensions))
 
 
-def requested(planned: PlannedExtension, given: Mapping[str, object], *, first: int) -> PlannedExtension:
-    """Return `planned` with a note of the options that were `given` for it, when the run had `first` extensions."""
-    noted = planned.unfinished.model_dump() | {**given} | {"first": first, "max_cost": planned.run.config.max_cost}
-    return replace(planned, unfinished=UnfinishedExtension.model_validate(noted))
+def requested(planned: PlannedExtension, options: Mapping[str, object], *, first: int) -> PlannedExtension:
+    """Return a planned extension whose record names the command.
+
+    Parameters
+    ----------
+    planned : PlannedExtension
+        From `plan_step`.
+    options : mapping
+        Options of the command, by the names of `UnfinishedExtension`.
+    first : int
+        Number of extensions that the run had before the command.
+
+    Returns
+    -------
+    PlannedExtension
+        `planned` with these options, `first` and the cost cap in `unfinished`.
+    """
+    keys = planned.unfinished.model_dump() | {**options} | {"first": first, "max_cost": planned.run.config.max_cost}
+    return replace(planned, unfinished=UnfinishedExtension.model_validate(keys))
 
 
-def resume_extension(config: RunConfig, noted: UnfinishedExtension, given: Mapping[str, object]) -> PlannedExtension:
-    """Plan the extension that was stopped, if it was asked for by the same options.
+def resume_extension(
+    config: RunConfig, unfinished: UnfinishedExtension, options: Mapping[str, object]
+) -> PlannedExtension:
+    """Plan a stopped extension again, if the command has the same options.
 
     Parameters
     ----------
     config : RunConfig
         The run's config.
-    noted : UnfinishedExtension
-        The extension that was stopped.
-    given : mapping
-        The options of this command, by the names of `UnfinishedExtension`.
+    unfinished : UnfinishedExtension
+        Record of the stopped extension.
+    options : mapping
+        Options of this command, by the names of `UnfinishedExtension`.
+
+    Returns
+    -------
+    PlannedExtension
+        The extension, marked as resumed.
 
     Raises
     ------
     RunFolderError
-        [extend-unfinished]: if another command, or a pool of other contents, began the extension.
+        [extend-unfinished]: if the extension was started with other options, or with a pool of other contents.
     """
-    if not noted.is_asked_by(given):
-        raise _unfinished(config, noted, why="is not finished")
-    pools = {name: given.get(name) for name in POOLS}
-    step = noted.step.model_copy(update=pools)
-    planned = plan_step(config.model_copy(update={"extensions": config.extensions[: noted.number]}), step)
-    if planned.unfinished.pool != noted.pool:
-        raise _unfinished(config, noted, why="was begun with other contents of its pool, or of the run's own")
-    max_cost = noted.max_cost if config.max_cost is None else config.max_cost
-    noted = noted.model_copy(update=pools | {"step": step, "max_cost": max_cost})
-    return replace(planned, unfinished=noted, resumed=True)
+    if not unfinished.is_asked_by(options):
+        raise _unfinished_error(config, unfinished, fault="is not finished")
+    pools = {name: options.get(name) for name in POOLS}
+    step = unfinished.step.model_copy(update=pools)
+    planned = plan_step(config.model_copy(update={"extensions": config.extensions[: unfinished.number]}), step)
+    if planned.unfinished.pool != unfinished.pool:
+        fault = "was started with other contents of its pool, or of the run's own pool"
+        raise _unfinished_error(config, unfinished, fault=fault)
+    max_cost = unfinished.max_cost if config.max_cost is None else config.max_cost
+    updated = unfinished.model_copy(update=pools | {"step": step, "max_cost": max_cost})
+    return replace(planned, unfinished=updated, resumed=True)
 
 
-def _unfinished(config: RunConfig, noted: UnfinishedExtension, *, why: str) -> RunFolderError:
+def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:
     folder = RunFolder(config.folder)
-    drop = (
-        ""
-        if len(extensions_of(folder.read_plan_alone()).steps) > noted.number
-        else f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"
-    )
+    alternative = ""
+    if len(extensions_of(folder.read_plan_alone()).steps) <= unfinished.number:
+        alternative = f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"
     return RunFolderError(
-        f"An earlier extension of {folder.path} {why}. Finish it first: `{noted.command(folder.path)}`{drop}.",
+        f"An earlier extension of {folder.path} {fault}. Finish it first: "
+        f"`{unfinished.command(folder.path)}`{alternative}.",
         slug="extend-unfinished",
     )
 
@@ -295,36 +317,58 @@ def extend_run(
     config: RunConfig,
     asking: Asking | None = None,
 ) -> Analysis:
-    """Ask, and fit the run that has grown. config: what its config.yaml goes on from, without what holds for this once (a cap).
+    """Query the judge on an extension, and fit the extended run.
 
-    The extension is noted as unfinished before anything is asked, until `finish_extension`; if nothing of it was answered, an
-    error removes the note.
+    Parameters
+    ----------
+    planned : PlannedExtension
+        From `plan_extension`, or a round of a search.
+    config : RunConfig
+        Base of the new config.yaml, without options of this command only, such as a cost cap.
+    asking : Asking, optional
+        Terms of the requests.
 
-    Raises: as `judge_run`.
+    Returns
+    -------
+    Analysis
+        Of the extended run.
+
+    Raises
+    ------
+    YoudenError
+        As `judge_run`.
+
+    Notes
+    -----
+    config.yaml records the extension as unfinished from before the first request until `finish_extension`. If a new
+    extension fails before anything of it was answered, the record is removed.
     """
-    run, noted = planned.run, planned.unfinished
+    run, unfinished = planned.run, planned.unfinished
     try:
-        judge_run(run, asking, begin=partial(_note, planned))
+        judge_run(run, asking, begin=partial(_record_unfinished, planned))
     except YoudenError as error:
-        new = not planned.resumed and noted.first == noted.number
-        if new and error.slug not in ("run-busy", "run-grown") and not _any_answered(planned):
+        is_new = not planned.resumed and unfinished.first == unfinished.number
+        if is_new and error.slug not in ("run-busy", "run-grown") and not _any_answered(planned):
             with suppress(OSError):
                 finish_extension(run.folder)
         raise
-    run.folder.write_config(config.model_copy(update={"extensions": run.config.extensions, "unfinished": noted}))
+    run.folder.write_config(config.model_copy(update={"extensions": run.config.extensions, "unfinished": unfinished}))
     return fit_run(run.folder)
 
 
-def _note(planned: PlannedExtension) -> None:
-    """Note the extension as unfinished. Raises: RunFolderError [run-grown] if another process extended the run meanwhile."""
-    folder, noted = planned.run.folder, planned.unfinished
-    kept = folder.read_config()
-    begun = kept.unfinished is not None and kept.unfinished.is_asked_by(noted.model_dump())
-    if len(kept.extensions) > noted.number + begun or (kept.unfinished is not None and not begun):
+def _record_unfinished(planned: PlannedExtension) -> None:
+    """Record the extension as unfinished in config.yaml.
+
+    Raises: RunFolderError [run-grown] if another process has extended the run since the extension was planned.
+    """
+    folder, unfinished = planned.run.folder, planned.unfinished
+    recorded = folder.read_config()
+    is_same = recorded.unfinished is not None and recorded.unfinished.is_asked_by(unfinished.model_dump())
+    if len(recorded.extensions) > unfinished.number + is_same or (recorded.unfinished is not None and not is_same):
         raise RunFolderError(
             f"{folder.path} has grown since this extension was planned. Run the same command again.", slug="run-grown"
         )
-    folder.write_config(kept.model_copy(update={"unfinished": noted}))
+    folder.write_config(recorded.model_copy(update={"unfinished": unfinished}))
 
 
 def _any_answered(planned: PlannedExtension) -> bool:
@@ -333,5 +377,5 @@ def _any_answered(planned: PlannedExtension) -> bool:
 
 
 def finish_extension(folder: RunFolder) -> None:
-    """Note that the last extension is ranked and reported: the same command is a further extension from now on."""
+    """Remove the record of an unfinished extension, so that the same command makes a further one."""
     folder.write_config(folder.read_config().model_copy(update={"unfinished": None}))

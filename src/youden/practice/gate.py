@@ -61,8 +61,8 @@ class Needed:
 class Gated:
     """One agent against the baseline: its ability less the baseline's, with the interval at `level`.
 
-    low, high: None where one of the two was seen on fewer than 6 items, and if the judge does not discriminate: `reason` says so
-    then, and the look is not counted. look: 1 for the first look at these two agents, 2 for
+    low, high: None if one of the two was seen on fewer than 6 items, or if the judge does not discriminate; in the latter case,
+    `reason` explains it and the analysis is not counted. look: 1 for the first look at these two agents, 2 for
     the second. n_items: those that say something about either, or without an interval about the one seen on fewer. needed: where
     undecided.
     """
@@ -84,7 +84,7 @@ class Gate:
     """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported.
 
     extends: whether more calls are an extension of the run, or a larger budget and the run again. choice, recommendation: of all
-    agents in the run, as its fit.json has them. calibration: a line on the judge's stored calibration. by: what is
+    agents in the run, as in its fit.json. calibration: one line on the judge's stored calibration, None without one. by: what is
     compared, quality in the labels' units.
     """
 
@@ -231,7 +231,7 @@ def gate_run(
 
 
 def _without_signal(row: Gated, signal: JudgeSignalFacts) -> Gated:
-    """The row, undecided because the judge does not discriminate: its answers say nothing of either agent."""
+    """Return the row as undecided, because the answers of a judge that does not discriminate show nothing about either agent."""
     reason = f"{signal.judge_reason}. {signal.judge_remedy}"
     return replace(row, verdict="undecided", low=None, high=None, needed=None, reason=reason)
 
@@ -353,7 +353,7 @@ def interval(row: Gated) -> str:
 
 
 def sentence(gate: Gate, row: Gated) -> str:
-    """What was found out about one agent, and what to do where that was nothing."""
+    """Format the result for one agent, and what to do if it is undecided."""
     if row.reason:
         return f"undecided: {row.agent} against {gate.baseline}: {row.reason}"
     at = f"{100 * row.level:.4g} % interval {interval(row)}"
@@ -418,11 +418,14 @@ def lines_of(gate: Gate) -> Iterator[str]:
 
 
 def of_all(gate: Gate) -> tuple[str, ...]:
-    """The calibration of the judge and the recommendation among all agents of the run, a line each if there is one."""
-    found = gate.recommendation
-    of_run = "" if found is None or found.form == "none" else found.text
-    of_run = of_run and f"Of all agents in the run, by its own ranking and apart from this gate's looks: {of_run}"
-    return tuple(line for line in (gate.calibration, of_run) if line)
+    """Return a line on the judge's calibration and a line with the run's recommendation, each only if there is one."""
+    lines = [gate.calibration] if gate.calibration else []
+    recommendation = gate.recommendation
+    if recommendation is not None and recommendation.form != "none":
+        lines.append(
+            f"Of all agents in the run, by its own ranking and apart from this gate's looks: {recommendation.text}"
+        )
+    return tuple(lines)
 
 
 def footing(gate: Gate) -> str:

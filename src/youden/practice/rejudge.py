@@ -49,8 +49,8 @@ def plan_rejudge(
     """Plan a part of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
 
     changes: to that run's config, by key: calls, of both arms; out, seed, store, max_cost, max_missing. trials: in place of
-    calls, paired ones an agent. usual_store: where answers are kept if `changes` name no store. The run's own judge, asked once
-    more, gets a store in its new folder: in the run's store it would find its first answers.
+    calls, paired ones an agent. usual_store: where answers are stored if `changes` name no store. If `judge` is the
+    run's own, its store is in the new folder, because the run's store would return its first answers.
 
     Raises: RunFolderError [rejudge-import], [run-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
     """
@@ -92,8 +92,8 @@ def plan_rejudge(
 
 
 def _requests_of(judge: JudgeConfig) -> set[str]:
-    """Return digests of all that decides what a judge, or each judge of a jury, is sent."""
-    return {one.questions().digest for one in judge.judges or (judge,) if one.makes_calls}
+    """Return a digest of everything that determines the requests to a judge, or one per judge of a jury."""
+    return {member.questions().digest for member in judge.judges or (judge,) if member.makes_calls}
 
 
 def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | None = None) -> Rejudged:

@@ -39,18 +39,38 @@ class SearchGoal(NamedTuple):
 def plan_round(
     config: RunConfig, goal: SearchGoal, *, number: int = 0, spent: int = 0, first: int | None = None
 ) -> PlannedExtension | str:
-    """The next round of a search that has asked `number` and `spent` so many calls, or why there is none; nothing is asked.
+    """Plan the next round of a search, or resume one that was stopped.
 
-    Without a bound, calls are spread over `ROUNDS` on fewer and fewer contenders. With one, a round asks those who keep it from
-    being there as much as they seem to need; a bound that the run has before its search needs none.
+    Without a bound on the regret, calls are spread over `ROUNDS` on fewer and fewer contenders. With one, a round spends on the
+    agents that keep the bound from being reached as many calls as they seem to need; if the run meets the bound before its
+    search, there is no round.
 
-    Raises: ConfigError [extend-search]; as `plan_extension`.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    goal : SearchGoal
+        Options of the search.
+    number, spent : int, default 0
+        Rounds and calls of the search so far.
+    first : int, optional
+        Number of extensions that the run had before the search. Default: the number it has.
+
+    Returns
+    -------
+    PlannedExtension or str
+        The round, or the reason why there is none.
+
+    Raises
+    ------
+    ConfigError
+        [extend-search]; other errors as `plan_extension`.
     """
     folder = RunFolder(config.folder)
     folder.refuse_unjudged()
-    given = goal._asdict()
+    options = goal._asdict()
     if config.unfinished is not None:
-        return resume_extension(config, config.unfinished, given)
+        return resume_extension(config, config.unfinished, options)
     result = folder.read_verdicts(folder.read_plan())
     plan, (top, within, calls) = result.plan, goal
     if top >= plan.n_agents:
@@ -81,7 +101,7 @@ def plan_round(
     focus = [plan.agent_ids[k] for k in np.flatnonzero(active)]
     try:
         planned = plan_step(config, ExtensionStep(calls=int(asked), focus=focus, top=top, within=within))
-        return requested(planned, given, first=len(config.extensions) if first is None else first)
+        return requested(planned, options, first=len(config.extensions) if first is None else first)
     except PlanError as error:
         if error.slug != "grow-all":
             raise
@@ -97,16 +117,16 @@ def search_run(
 
     Returns: the fitted run, and how the search ended, in words. Raises: as `extend_run`; the rounds before stay in the folder.
     """
-    once, usd, begun = planned.run.config, 0.0, planned.unfinished
-    number, steps = begun.number - begun.first, planned.run.plan.trials.step
-    spent = int(((steps > begun.first) & (steps <= begun.number)).sum())
+    once, usd, unfinished = planned.run.config, 0.0, planned.unfinished
+    number, steps = unfinished.number - unfinished.first, planned.run.plan.trials.step
+    spent = int(((steps > unfinished.first) & (steps <= unfinished.number)).sum())
     more: PlannedExtension | str = planned
     while isinstance(more, PlannedExtension):
         fitted = extend_run(more, config, asking)
         number, spent, usd = number + 1, spent + len(more.asked), usd + _usd_of(more)
         left = None if once.max_cost is None else max(once.max_cost - usd, 0.0)
         grown = {"extensions": more.run.config.extensions, "max_cost": left, "unfinished": None}
-        more = plan_round(once.model_copy(update=grown), goal, number=number, spent=spent, first=begun.first)
+        more = plan_round(once.model_copy(update=grown), goal, number=number, spent=spent, first=unfinished.first)
     return fitted, f"{counted(number, 'round')}, {spent:,} calls; {more}"
 
 

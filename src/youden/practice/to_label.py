@@ -141,5 +141,5 @@ def _write_table(out: Path, texts: _Texts, chosen: Sequence[_Chosen], *, rng: np
 
 
 def plain(text: str) -> str:
-    """Return a text that no spreadsheet runs as a formula, without the NULs that none can hold."""
+    """Return a text that no spreadsheet runs as a formula, without NUL characters, which no spreadsheet can hold."""
     return guard(text.replace("\x00", ""))

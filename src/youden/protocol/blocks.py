@@ -59,7 +59,7 @@ def after_steps(plan: Plan, n: int) -> Plan:
 
 
 def _on_fewer(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
-    """The plan with the first agents and items alone, and with these trials of them."""
+    """Restrict a plan to its first agents and items, and replace its trials by `trials`."""
     train, holdout = (cells[:n_agents, :n_items] for cells in (plan.split.train, plan.split.holdout))
     return replace(
         plan,

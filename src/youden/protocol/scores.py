@@ -108,12 +108,12 @@ def _detail(result: Verdicts) -> IndependentRates:
 
 
 def train_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
-    """Compute scores that may be learned from; held-out cells of the rates' split are NaN.
+    """Compute training scores, with NaN for the held-out cells of the rates' split.
 
     Parameters
     ----------
     rates : Rates
-        Rates of a plan, which carry its split.
+        Rates of a plan, including its split.
     kind : {"symmetric", "row"}, default "symmetric"
         `row`: mean over partners k of D[j, i, k]; `symmetric`: mean over k of D[j, i, k] and D[j, k, i].
 
@@ -126,13 +126,13 @@ def train_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
     Raises
     ------
     StatisticsError
-        [score-kind] if there is no such kind.
+        [score-kind]: if `kind` is neither of the two.
 
     Notes
     -----
-    D = TPR − FPR of the pair, or TPR − the pooled FPR. Under the rule `shared`, no trial that touches a held-out cell on
-    either side or in either arm is read; under `own` (the paper's), none that is scored for a held-out cell (whose first text
-    is that cell).
+    D = TPR − FPR of the pair, or TPR − the pooled FPR. The rule `shared` excludes every trial, paired or independent, that
+    touches a held-out cell with either text; the rule `own` (the paper's) excludes only trials that are scored for a held-out
+    cell, that is, whose first text is that cell.
 
     References
     ----------
@@ -151,7 +151,7 @@ def train_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
 
 
 def train_differences(rates: Rates) -> Floats:
-    """D of every row of `rates` that a training score may read: float[R], NaN for the others."""
+    """Compute D of each row of `rates`, float (n_rows,), with NaN for rows that training must not use."""
     held = rates.split.holdout
     own = rates.split.rule == "own"
     clean = ~held[rates.first, rates.item] & (own | ~held[rates.second, rates.item])
@@ -160,12 +160,14 @@ def train_differences(rates: Rates) -> Floats:
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
-    """Compute scores of the held-out cells from all their trials; every other cell is NaN. Never learn from them.
+    """Compute scores of the held-out cells from all their trials.
+
+    Every other cell is NaN. These scores are only for evaluation: no estimator may be fitted to them.
 
     Parameters
     ----------
     rates : Rates
-        Rates of a plan, which carry its split.
+        Rates of a plan, including its split.
     kind : {"symmetric", "row"}, default "symmetric"
         As in `train_scores`.
 
@@ -177,7 +179,7 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
     Raises
     ------
     StatisticsError
-        [score-kind] if there is no such kind.
+        [score-kind]: if `kind` is neither of the two.
 
     Examples
     --------
@@ -234,7 +236,8 @@ def _difference(rates: Rates, fpr: Floats, clean_detail: Bools | None) -> Floats
 def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     if kind not in get_args(ScoreKind):
         raise StatisticsError(
-            f"There is no kind of scores '{kind}'. Pass one of: {', '.join(get_args(ScoreKind))}.", slug="score-kind"
+            f"The kind of scores is unknown: got '{kind}'. Pass one of: {', '.join(get_args(ScoreKind))}.",
+            slug="score-kind",
         )
     held = rates.split.holdout
     answered = ~np.isnan(difference)

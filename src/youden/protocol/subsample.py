@@ -26,7 +26,7 @@ def subsample(plan: Plan, *, calls: int | None = None, seed: int = 0) -> Plan:
     held-out cells and probes stay out.
 
     Raises: PlanError as `Plan.pool`, [subsample-calls] for more calls than trials, [subsample-few] for fewer than 4 paired
-    trials an agent.
+    trials per agent.
     """
     rows = _usable(plan)
     paired, apart = rows[plan.arm[rows] == PAIRED], rows[plan.arm[rows] != PAIRED]

@@ -181,7 +181,7 @@ class TrialMean:
         Returns
         -------
         TrialMean
-            Itself, with the attributes listed above.
+            Itself, with the attributes that the class lists.
 
         Raises
         ------
@@ -192,7 +192,8 @@ class TrialMean:
         check_level(self.level)
         if self.target == "items-and-judges":
             raise StatisticsError(
-                f"TrialMean knows no differences between judges: got the target '{self.target}'. Use youden.rank for a jury.",
+                f"TrialMean cannot estimate differences between judges: got the target '{self.target}'. Use youden.rank for a "
+                "jury.",
                 slug="trial-target",
             )
         allowed = plan.teaches

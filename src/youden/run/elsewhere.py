@@ -86,8 +86,8 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     Raises: as `import_answers`; JudgeError [run-busy].
     """
     config = planned.config
-    alone = run_lock(config, planned.plan, planned.judge)
-    with alone, lead_run(config.store_place, run=run_name(planned)):
+    lock = run_lock(config, planned.plan, planned.judge)
+    with lock, lead_run(config.store_place, run=run_name(planned)):
         stage, new = stage_of(planned), 0
         while True:
             with open_store(config.store_place) as store:

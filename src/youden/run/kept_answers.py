@@ -1,4 +1,4 @@
-"""Answers that a run's folder holds and its store has lost: they are taken from verdicts.parquet, and not paid for again."""
+"""Reuse answers that a run's folder holds but its store has lost, so that they are not paid for again."""
 
 from __future__ import annotations
 
@@ -26,39 +26,50 @@ _BY_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd
 def with_kept_answers(
     answered: Callable[[Plan], Verdicts], folder: RunFolder, store: str, judge: JudgeConfig
 ) -> Callable[[Plan], Verdicts]:
-    """Return `answered`, asked only for trials whose answers are not in the run's folder alone.
+    """Wrap a function that answers plans, so that it reuses answers which only the run's folder holds.
 
     Parameters
     ----------
     answered : callable
-        Asks a plan, with the answers that the store holds.
-    folder, store, judge
-        Of the run.
+        Answers a plan: from the store if it holds the answer, else by a request.
+    folder : RunFolder
+        Folder of the run.
+    store : str
+        Path or URL of the run's store.
+    judge : JudgeConfig
+        Judge of the run.
+
+    Returns
+    -------
+    callable
+        As `answered`, which it calls only for the other trials.
     """
-    before = _before(folder, judge)
+    before = _verdicts_in_folder(folder, judge)
     if before is None:
         return answered
     keys = kept_keys(folder)
     if judge.judges:
-        gone = _holds_none(store, (keys(one.questions(), before.plan) for one in judge.judges))
-        return (lambda plan: before if plan.digest == before.plan.digest else answered(plan)) if gone else answered
-    lost = _lost(store, before)
-    if not lost:
+        is_all_lost = _holds_none(store, (keys(member.questions(), before.plan) for member in judge.judges))
+        return (
+            (lambda plan: before if plan.digest == before.plan.digest else answered(plan)) if is_all_lost else answered
+        )
+    lost_rows = _find_lost_rows(store, before)
+    if not lost_rows:
         return answered
 
-    def spared(plan: Plan) -> Verdicts:
-        at = np.array([lost.get(key, -1) for _, key in keys(judge.questions(), plan)], dtype=np.int64)
-        if not (at >= 0).any():
+    def answered_with_kept(plan: Plan) -> Verdicts:
+        rows = np.array([lost_rows.get(key, -1) for _, key in keys(judge.questions(), plan)], dtype=np.int64)
+        if not (rows >= 0).any():
             return answered(plan)
-        rest = np.flatnonzero(at < 0)
-        asked = answered(plan_rows(plan, rest)) if len(rest) else None
-        return _joined(plan, before, at, asked, store=shown(store))
+        others = np.flatnonzero(rows < 0)
+        new = answered(plan_rows(plan, others)) if len(others) else None
+        return _join(plan, before, rows, new, store=shown(store))
 
-    return spared
+    return answered_with_kept
 
 
-def _before(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """The verdicts in the run's folder; of a jury only if each of its judges answered everything."""
+def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
+    """Read the verdicts in the run's folder, if they fit its plan; those of a jury only if every judge answered every trial."""
     if not (judge.asks and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
     plan = folder.read_plan()
@@ -71,13 +82,13 @@ def _before(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
 
 
 def _holds_none(place: str, keys: Iterable[Iterator[Keyed]]) -> bool:
-    """Whether the store lost all that the judges of a jury answered, by the first of each one's `keys`."""
+    """Return whether the store holds no answer of any judge of a jury, checked on the first keys of each judge."""
     with open_store(place, read_only=True) as store:
-        return not any(store.answers([key for _, key in islice(some, _CHUNK)]) for some in keys)
+        return not any(store.answers([key for _, key in islice(of_judge, _CHUNK)]) for of_judge in keys)
 
 
-def _lost(place: str, before: Verdicts) -> dict[str, int]:
-    """Key → row of the answers that the store does not hold."""
+def _find_lost_rows(place: str, before: Verdicts) -> dict[str, int]:
+    """Map the key of each answer that the store does not hold to its row of `before`."""
     if before.key is None:
         return {}
     rows = np.flatnonzero(before.answered & (before.key != b""))
@@ -90,34 +101,34 @@ def _lost(place: str, before: Verdicts) -> dict[str, int]:
     return row
 
 
-def _joined(plan: Plan, before: Verdicts, at: np.ndarray, asked: Verdicts | None, *, store: str) -> Verdicts:
-    """The verdicts on `plan`: rows `at` of `before`, and where that is −1 those that were asked, in order."""
-    kept: Bools = at >= 0
+def _join(plan: Plan, before: Verdicts, rows: np.ndarray, new: Verdicts | None, *, store: str) -> Verdicts:
+    """Join verdicts on `plan`: row `rows[i]` of `before`, or the next row of `new` if `rows[i]` is −1."""
+    is_kept: Bools = rows >= 0
     columns: dict[str, Any] = {}
     for name in _BY_TRIAL:
-        old = getattr(before, name)
-        column = old[np.maximum(at, 0)]
-        if asked is not None:
-            column[~kept] = getattr(asked, name)
+        column = getattr(before, name)[np.maximum(rows, 0)]
+        if new is not None:
+            column[~is_kept] = getattr(new, name)
         columns[name] = column
-    models = tuple(dict.fromkeys((*before.models, *(() if asked is None else asked.models))))
+    models = tuple(dict.fromkeys((*before.models, *(() if new is None else new.models))))
     if before.served is not None:
-        served = before.served[np.maximum(at, 0)]
-        if asked is not None and asked.served is not None:
-            number = np.array([*map(models.index, asked.models), -1], dtype=np.int32)
-            served[~kept] = number[asked.served]
+        served = before.served[np.maximum(rows, 0)]
+        if new is not None and new.served is not None:
+            number = np.array([*map(models.index, new.models), -1], dtype=np.int32)
+            served[~is_kept] = number[new.served]
         columns["served"] = served
-    said = (
-        f"{int(kept.sum()):,} answers were taken from the run's own verdicts.parquet, since the store {store} does not hold "
-        "them: nothing is paid twice, and their raw texts are lost."
+    n_kept = int(is_kept.sum())
+    message = (
+        f"{n_kept:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
+        "Nothing is paid twice, but their raw texts are lost."
     )
-    warnings = (Finding("kept", said, facts={"n": int(kept.sum())}), *(before if asked is None else asked).warnings)
-    judge = dict(before.judge if asked is None else asked.judge)
-    names = [name for one in (before, asked) if one is not None for name in _names(one)]
+    warnings = (Finding("kept", message, facts={"n": n_kept}), *(before if new is None else new).warnings)
+    judge = dict(before.judge if new is None else new.judge)
+    names = [name for verdicts in (before, new) if verdicts is not None for name in _served_names(verdicts)]
     judge["served"] = [*sorted(set(names))]
-    return replace(asked or before, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+    return replace(new or before, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
-def _names(verdicts: Verdicts) -> list[str]:
-    served = verdicts.judge.get("served")
-    return [str(one) for one in served] if isinstance(served, list) else []
+def _served_names(verdicts: Verdicts) -> list[str]:
+    names = verdicts.judge.get("served")
+    return [str(name) for name in names] if isinstance(names, list) else []

@@ -89,24 +89,53 @@ async def judge_async(
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """Ask `judge` the whole plan; answers already in `store` are not asked again.
+    """Query a judge on every trial of a plan, inside an event loop.
 
-    plan: what to ask; it holds its pool. judge: a name in configs/judges/, a path, a mapping, or a function of two texts.
+    Answers that are in the store already are not requested again.
 
-    store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
-    judge that may cost money; `price: 0` in its config says that it does not. max_missing: fraction of trials without an
-    answer above which it fails: from 200 trials on as soon as it is exceeded, else at the end. retry_failed: ask again what
-    was refused, cut off, unparsed or rejected. progress: told how far it is. log: a file that gets a line of JSON for every
-    call and failure. batching: send the plan through the provider's Batch API, at its prices, and wait for it; the same call
-    goes on where an earlier one was interrupted.
+    Parameters
+    ----------
+    plan : Plan
+        Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
+    judge : str, path, mapping, JudgeConfig or callable, default "lexical"
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that is given two responses and
+        returns whether they have the same source: True, False, or a number from 0 to 1.
+    store : str or path, optional
+        Store of answers, a path or a URL such as sqlite:///path; needed by every judge that makes calls.
+    max_cost : float, optional
+        Cost cap in USD; needed by a judge that may cost money (`price: 0` in its config states that it does not).
+    max_missing : float in [0, 1], default 0.01
+        Maximum fraction of trials without an answer: from 200 trials on, the call fails as soon as it is exceeded, else at
+        the end.
+    retry_failed : bool, default False
+        Whether to send requests again whose answer was refused, cut off or unparsed, or that were rejected.
+    progress : Progress, optional
+        Receives the progress.
+    log : str or path, optional
+        File that gets a line of JSON for every call and failure.
+    batching : Batching, optional
+        Send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call resumes an
+        interrupted one.
 
-    Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
-    missing, why; tokens_in, tokens_out, usd and seconds of each.
+    Returns
+    -------
+    Verdicts
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing`, the reason;
+        `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
 
-    Raises: PlanError [plan-no-pool] if the plan holds no pool, [plan-other-pool] if its run's pool has changed; ConfigError
-    before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
-    answers kept; JudgeError where the judge cannot be used; ReplayMissError.
+    Raises
+    ------
+    PlanError
+        [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
+    ConfigError
+        If judge, store or cap do not fit, before any call.
+    BudgetError, TooManyMissingError
+        If a cap is exceeded. All answers are kept, so that repeating the call resumes it.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
 
+    Examples
+    --------
     >>> import asyncio, youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, calls=300)
@@ -131,26 +160,54 @@ def judge(
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """Ask `judge` the whole plan and wait for the answers; those already in `store` are not asked again.
+    """Query a judge on every trial of a plan, and wait for the answers.
 
-    plan: what to ask; it holds its pool, or gets it by `plan.with_pool(pool)`.
-    judge: a name in configs/judges/, the path of a .yaml, a mapping with a judge's keys, or a function that is given two
-        responses and says whether they have the same source: True, False, or a number from 0 to 1.
-    store: a path or sqlite:///path, where answers are kept as they come; needed by every judge that makes calls.
-    max_cost: USD that may be spent; needed by a judge that may cost money (`price: 0` in its config says that it does not).
-    max_missing: fraction of calls without an answer, in [0, 1], above which the call fails at its end, or from 200 calls on
-        as soon as it is exceeded.
-    retry_failed: ask again what was refused, cut off, unparsed or rejected.
-    progress: told how far it is. log: a file that gets a line of JSON for every call and failure.
-    batching: send the plan through the provider's Batch API, at its prices, and wait for it.
+    Answers that are in the store already are not requested again.
 
-    Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
-    missing, why; tokens_in, tokens_out, usd and seconds of each.
+    Parameters
+    ----------
+    plan : Plan
+        Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
+    judge : str, path, mapping, JudgeConfig or callable, default "lexical"
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that is given two responses and
+        returns whether they have the same source: True, False, or a number from 0 to 1.
+    store : str or path, optional
+        Store of answers, a path or a URL such as sqlite:///path; needed by every judge that makes calls.
+    max_cost : float, optional
+        Cost cap in USD; needed by a judge that may cost money (`price: 0` in its config states that it does not).
+    max_missing : float in [0, 1], default 0.01
+        Maximum fraction of trials without an answer: from 200 trials on, the call fails as soon as it is exceeded, else at
+        the end.
+    retry_failed : bool, default False
+        Whether to send requests again whose answer was refused, cut off or unparsed, or that were rejected.
+    progress : Progress, optional
+        Receives the progress.
+    log : str or path, optional
+        File that gets a line of JSON for every call and failure.
+    batching : Batching, optional
+        Send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call resumes an
+        interrupted one.
 
-    Raises: ConfigError before any call where the judge or the cap does not fit, and [loop-running] inside an event loop (there,
-    `await judge_async(…)`); BudgetError, TooManyMissingError with all answers kept, so that the same call goes on; JudgeError
-    where the judge cannot be used; ReplayMissError.
+    Returns
+    -------
+    Verdicts
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing`, the reason;
+        `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
 
+    Raises
+    ------
+    PlanError
+        [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
+    ConfigError
+        If judge, store or cap do not fit, before any call; [loop-running] inside an event loop (there, use
+        `await judge_async(…)`).
+    BudgetError, TooManyMissingError
+        If a cap is exceeded. All answers are kept, so that repeating the call resumes it.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
+
+    Examples
+    --------
     >>> import youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, calls=300)
@@ -269,11 +326,11 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
 
 
 def _write_config(planned: PlannedRun) -> None:
-    """Write pool.json and config.yaml; an extension that is noted there as unfinished stays noted."""
+    """Write pool.json and config.yaml, which keeps its record of an unfinished extension."""
     if planned.summary is not None:
         planned.folder.write_pool(planned.summary)
-    before = planned.folder.recorded_config()
-    unfinished = None if before is None else before.unfinished
+    recorded = planned.folder.recorded_config()
+    unfinished = None if recorded is None else recorded.unfinished
     planned.folder.write_config(planned.config.model_copy(update={"unfinished": unfinished}))
 
 
@@ -284,21 +341,39 @@ def judge_run(
     by: Answers | None = None,
     begin: Callable[[], None] = lambda: None,
 ) -> Verdicts:
-    """Ask the judge what the store does not hold, and write verdicts.parquet, with what all passes of this run paid, those that
-    were interrupted too; an adaptive plan goes on from look to look, and its plan.parquet with it. The cap is of this pass alone.
+    """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
-    Before a large plan is asked, the keys of its requests are written beside it.
+    verdicts.parquet counts the cost of all invocations of this run, interrupted ones included. An adaptive plan is judged round
+    by round, and plan.parquet is written with it. The keys of a large plan's requests are written before it is judged.
 
-    asking: the terms; what may be spent and may be missing, the run's config says. by: who gets the answers; None for this
-    process, by `answers_of`. begin: called once no other process can judge the run, before anything is asked.
+    Parameters
+    ----------
+    planned : PlannedRun
+        From `plan_run`.
+    asking : Asking, optional
+        Terms of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of missing answers
+        are those of the run's config.
+    by : Answers, optional
+        Gets the answers. Default: this process, by `answers_of`.
+    begin : callable, optional
+        Called before the first request, once no other process can judge the run.
 
-    Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
-    TooManyMissingError [too-many-missing] before any file is written.
+    Returns
+    -------
+    Verdicts
+        As they are written.
+
+    Raises
+    ------
+    JudgeError
+        [run-busy] if another process judges the run.
+    TooManyMissingError
+        [too-many-missing], before any file is written. Other errors as `judge_async`. Received answers stay in the store.
     """
     folder, config = planned.folder, planned.config
     books = _books(planned)
-    alone = run_lock(config, planned.plan, planned.judge)
-    with alone, nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
+    lock = run_lock(config, planned.plan, planned.judge)
+    with lock, nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
         begin()
         log = ProgressLog(None if asking is None else asking.progress)
         keep_keys(folder, planned.plan, planned.judge, say=partial(log.say, "keys"))
@@ -335,7 +410,7 @@ def _count(result: Verdicts, facts: Mapping[str, str | int]) -> None:
 
 
 def run_name(planned: PlannedRun) -> str:
-    """Return what a run is called in its store: where its folder is, and the pool that it began with."""
+    """Return the name of a run in its store: the place of its folder, and the pool that it began with."""
     return f"{_beside(planned.config)} {extensions_of(planned.plan).pool[:12]}"
 
 
@@ -361,12 +436,12 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
         check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
         return verdicts
 
-    spared: Callable[[Plan], Verdicts] = answered
+    answer_plan: Callable[[Plan], Verdicts] = answered
     if not terms.stored_only:
-        spared = with_kept_answers(answered, planned.folder, config.store_place, planned.judge)
-    result = run_rounds(planned.plan, spared, target=config.target)
+        answer_plan = with_kept_answers(answered, planned.folder, config.store_place, planned.judge)
+    result = run_rounds(planned.plan, answer_plan, target=config.target)
     if config.suspected:
-        result = follow_up(result, spared, share=config.suspected)
+        result = follow_up(result, answer_plan, share=config.suspected)
     return result
 
 

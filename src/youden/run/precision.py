@@ -202,10 +202,27 @@ _FIRST = 1.3
 
 
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
-    """Format about how many calls or items would separate the first two candidates, with the command.
+    """Format how many more calls or items would separate the first two candidates.
 
-    They bring the 95 % interval of the difference below the difference itself, by the run's own answers; if these do not show how
-    much items matter, the interval is assumed to shrink with 1/√trials. Empty if more calls are not what the run lacks.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    facts : RunFacts
+        Facts of its fit.
+    usd_per_call : float or None
+        Price of a call; None if it is unknown.
+
+    Returns
+    -------
+    str
+        Approximate number, price and command; empty if more calls would not help, because agents cannot be compared, the judge
+        does not discriminate, or the run has its recommendation.
+
+    Notes
+    -----
+    With that many, the half-width of the 95 % interval of the difference is below the difference itself, estimated from the
+    run's own answers. If these do not show how much items matter, the half-width is assumed to be proportional to 1/√trials.
     """
     choice = facts.choice
     if (

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataFrame:
     """Rank the agents of a plan by its verdicts, best first.
 
-    Trials in slots (cyclic) are ranked by `TrialMean`, all others, and runs that lack answers, by a fit.
+    `TrialMean` ranks plans whose trials are in slots (cyclic). A fit of the additive model ranks all others, and also verdicts
+    with missing answers.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from youden.stats.judges.discrimination import ItemTotals, equal_abilities_p, me
 ALPHA = 0.05
 """Significance level at which abilities count as different; `benchmarks/no_signal.py` measures the size of the test."""
 MAX_NAMED = 5
-"""Candidates that a text names; `agents` has all."""
+"""Maximum number of candidates that a text names; `agents` has all."""
 
 
 class JudgeRates(NamedTuple):
@@ -59,22 +59,22 @@ def judge_rates_of_differences(blocks: Iterable[RateBlock], *, n_items: int) -> 
     return JudgeRates(float("nan"), float("nan"), mean_difference(totals, level=LEVEL))
 
 
-def signal_facts(rates: JudgeRates, found: Abilities) -> JudgeSignalFacts:
+def signal_facts(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
     """State the evidence that a judge separates agents.
 
     Parameters
     ----------
     rates : JudgeRates
-        Of the run's trials.
-    found : Abilities
-        Of the ranking that heads the run.
+        Rates of the run's trials.
+    abilities : Abilities
+        Abilities of the ranking that heads the run.
 
     Returns
     -------
     JudgeSignalFacts
         As `fit.json` holds it.
     """
-    p_value = equal_abilities_p(found.ability, found.covariance)
+    p_value = equal_abilities_p(abilities.ability, abilities.covariance)
     j = rates.j
     return JudgeSignalFacts(
         tpr=or_none(rates.tpr),
@@ -101,21 +101,22 @@ def recommend(
     signal : JudgeSignalFacts
         Evidence that the judge separates the agents.
     max_regret : float, optional
-        Maximum regret that the run was asked for.
+        Maximum regret for which the run searched.
 
     Returns
     -------
     Recommendation
-        No agent, if the interval of J is not above 0 or if the abilities cannot be distinguished. The selection, if every other
-        agent is ruled out as the best or if its regret bound is at most `max_regret`. Else all candidates.
+        No agent, if the interval of J is not above 0, if some agents cannot be compared, or if the abilities do not differ
+        significantly. The selection, if every other agent is ruled out as the best or if its regret bound is at most
+        `max_regret`. Else all candidates.
     """
     if not signal.discriminates:
-        return _none(signal.judge_reason, signal.judge_remedy)
+        return _no_recommendation(signal.judge_reason, signal.judge_remedy)
     if choice is None:
-        return _none("some agents cannot be compared with the leader", "Judge comparisons that link them.")
+        return _no_recommendation("some agents cannot be compared with the leader", "Judge comparisons that link them.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
-        return _none(reason, f"{_bound(choice)} Add calls or items, or use another judge.")
+        return _no_recommendation(reason, f"{_bound(choice)} Add calls or items, or use another judge.")
     names = ", ".join(choice.agents)
     if not choice.as_good:
         verb = "It is" if len(choice.agents) == 1 else "They are"
@@ -131,12 +132,12 @@ def recommend(
     return Recommendation("candidates", candidates, text)
 
 
-def _none(reason: str, remedy: str) -> Recommendation:
+def _no_recommendation(reason: str, remedy: str) -> Recommendation:
     return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
 
 
 def _bound(choice: ChoiceFacts) -> str:
-    """The regret bound of the selection."""
+    """Format the regret bound of the selection."""
     names = ", ".join(choice.agents)
     if len(choice.agents) > 1:
         n = len(choice.agents)
@@ -145,19 +146,19 @@ def _bound(choice: ChoiceFacts) -> str:
 
 
 def _estimate(choice: ChoiceFacts) -> str:
-    """Expected regret and selection-adjusted interval of a single selected agent."""
+    """Format the expected regret and the selection-adjusted interval of a single selected agent."""
     if len(choice.agents) > 1:
         return ""
     regret = f" On average it is {choice.regret:.3f} behind the best." if choice.as_good else ""
     return f"{regret} Its ability is {choice.low:.3f} … {choice.high:.3f}, adjusted for selection."
 
 
-def recommendation_of(choice: ChoiceFacts | None, signal: JudgeSignalFacts, found: Abilities) -> Recommendation:
-    """Recommend agents as `recommend` does, with the maximum regret that the plan searched for."""
-    max_regret = None if found.search is None else found.search.within
+def recommendation_of(choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities) -> Recommendation:
+    """Recommend agents as `recommend` does, with the maximum regret for which the plan searched."""
+    max_regret = None if abilities.search is None else abilities.search.within
     return recommend(choice, signal, max_regret=max_regret)
 
 
-def no_signal(result: Verdicts, found: Abilities) -> str:
+def no_signal(result: Verdicts, abilities: Abilities) -> str:
     """Explain why the judge of these answers cannot find a best agent; empty if it discriminates."""
-    return signal_facts(judge_rates(TrialsByItem.of(result)), found).judge_reason
+    return signal_facts(judge_rates(TrialsByItem.of(result)), abilities).judge_reason

@@ -31,18 +31,34 @@ _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 
 
 class RunPlan(NamedTuple):
-    """A run's plan. kept: the plan in its folder, which `plan` is or extends; None where `plan` is a new one."""
+    """A run's plan. kept: the plan in its folder, which `plan` is or extends; None if `plan` is new."""
 
     plan: Plan
     kept: Plan | None
 
 
 def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
-    """The run's plan, with everything that joined, or a part of another run's trials; drawn, whatever its folder holds.
+    """Draw a run's plan, whether or not its folder holds one.
 
-    unwritten: the pool that the config names, if it is not on disk yet.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run: a design, with all extensions, or `trials_of`, which takes trials from another run.
+    unwritten : Pool, optional
+        The pool that the config names, if it is not on disk yet.
 
-    Raises: PoolError, PlanError, ConfigError [run-config], [focus]; RunFolderError where another run's plan is not there.
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    PoolError, PlanError
+        If pool or plan do not fit the config.
+    ConfigError
+        [run-config], [focus].
+    RunFolderError
+        If another run's plan cannot be found.
     """
     return _drawn(config, run_pools(config) if unwritten is None else (unwritten,))
 
@@ -58,9 +74,9 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     kept = folder.read_plan() if folder.has("plan.parquet") else None
     if kept is None:
         return RunPlan(_drawn(config, pools), None)
-    own = next((pool for pool in pools if pool.digest == kept.pool_digest), None)
-    if own is not None:  # the config may name the pool otherwise than the folder's copy of it does
-        kept = kept.with_pool(own)
+    judged_pool = next((pool for pool in pools if pool.digest == kept.pool_digest), None)
+    if judged_pool is not None:  # the config may name the pool otherwise than the folder's copy of it does
+        kept = kept.with_pool(judged_pool)
     other = list(_differences(config, kept, pools))
     if other and not folder.has("verdicts.parquet"):
         return RunPlan(_drawn(config, pools), None)
@@ -77,8 +93,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     n_kept = len(extensions_of(kept).steps)
     if n_kept > len(config.extensions):
         recorded = folder.recorded_config()
-        noted = None if recorded is None or len(recorded.extensions) >= n_kept else recorded.unfinished
-        command = f"youden run {folder.file('config.yaml')}" if noted is None else noted.command(folder.path)
+        unfinished = None if recorded is None or len(recorded.extensions) >= n_kept else recorded.unfinished
+        command = f"youden run {folder.file('config.yaml')}" if unfinished is None else unfinished.command(folder.path)
         raise RunFolderError(
             f"{folder.path} has grown since this plan was made. Continue it with `{command}`, or "
             "give this run another name or --out.",
@@ -281,7 +297,8 @@ def _look_among_them(config: RunConfig, folder: RunFolder, kept: Plan) -> str:
     goal = ["--within", f"{config.within:g}"] if config.within else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", str(folder.path), *goal])
-    return f"Search on in it: `{command}`. So far: {folder.read_facts().recommendation.text} To search from the start, give"
+    text = folder.read_facts().recommendation.text
+    return f"Continue the search in it: `{command}`. So far: {text} To search from the start, give"
 
 
 def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:
@@ -329,5 +346,5 @@ def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
         return all(isinstance(one, dict) and _same_judge(one, member) for one, member in pairs)
     if not judge.makes_calls:
         return said.get("name") == judge.backend
-    # with another parser all stored answers are read again, so that none of the old readings stays
+    # another parser reads all stored answers again, so that no reading of the old one remains
     return all(said.get(name) == value for name, value in judge.describe().items() if name != "parser")

@@ -1,4 +1,4 @@
-"""Which store a run pays into: the one that its folder names, unless another one holds all that was paid for."""
+"""Keep a run paying into the store that its folder names, unless another store holds all answers that it paid for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from youden.text.printable import shown
 
 _CHUNK = 10_000
 _DAMAGED = ("store-corrupt", "store-foreign", "store-form", "store-missing")
-"""Errors of a store that no answer can be read from; its run may go on with what was saved of it."""
+"""Errors of a store from which no answer can be read; its run may continue with a store of the saved answers."""
 
 
 @contextmanager
@@ -52,43 +52,47 @@ def _other_store(config: RunConfig) -> str | None:
     recorded = RunFolder(config.folder).recorded_config()
     if recorded is None or recorded.store_place == config.store_place:
         return None
-    own, given = recorded.store_file, config.store_file
-    if own is None or given is None:
+    own_file, new_file = recorded.store_file, config.store_file
+    if own_file is None or new_file is None:
         return None if shown(recorded.store_place) == shown(config.store_place) else recorded.store_place
-    same = own.resolve() == given.resolve() or (given.exists() and own.exists() and own.samefile(given))
-    return recorded.store_place if own.is_file() and not same else None
+    is_same = own_file.resolve() == new_file.resolve() or (
+        new_file.exists() and own_file.exists() and own_file.samefile(new_file)
+    )
+    return recorded.store_place if own_file.is_file() and not is_same else None
 
 
 def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    own = _other_store(config)
-    if own is None:
+    """Raise RunFolderError [run-store] if the store in `config` lacks answers that the run's own store holds."""
+    own_store = _other_store(config)
+    if own_store is None:
         return
+    members = [member for member in judge.judges or (judge,) if member.makes_calls]
     try:
-        n = sum(_n_lacking(config, own, plan, one) for one in judge.judges or (judge,) if one.makes_calls)
+        n = sum(_count_lacking(config, own_store, plan, member) for member in members)
     except YoudenError as error:
         if error.slug not in _DAMAGED:
             raise
         return
     if n:
-        copy = f"youden store copy {shown(own)} {shown(config.store_place)}"
+        copy = f"youden store copy {shown(own_store)} {shown(config.store_place)}"
         raise RunFolderError(
-            f"{config.folder} keeps its answers in {shown(own)}, and {n:,} of them are not in the store that was given: got "
-            f"{shown(config.store_place)}. Leave out --store, `store:` or YOUDEN_STORE to use its own store, or copy the answers "
-            f"first: `{copy}`.",
+            f"{config.folder} keeps its answers in {shown(own_store)}, and {n:,} of them are not in the store that was given: "
+            f"got {shown(config.store_place)}. Leave out --store, `store:` or YOUDEN_STORE to use its own store, or copy the "
+            f"answers first: `{copy}`.",
             slug="run-store",
         )
 
 
-def _n_lacking(config: RunConfig, own: str, plan: Plan, judge: JudgeConfig) -> int:
+def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
     """Count the answers to `plan` that the run's own store holds and the store in `config` does not."""
     keys = (key for _, key in kept_keys(RunFolder(config.folder))(judge.questions(), plan))
     n, file = 0, config.store_file
-    with open_store(own, read_only=True) as before:
+    with open_store(own_store, read_only=True) as own:
         while chunk := list(dict.fromkeys(islice(keys, _CHUNK))):
-            held = [key for key, one in before.known(chunk).items() if isinstance(one, Completion)]
-            if held and (file is None or file.is_file()):
-                with open_store(config.store_place, read_only=True) as now:
-                    found = now.answers(held)
-                held = [key for key in held if key not in found]
-            n += len(held)
+            lacking = [key for key, outcome in own.known(chunk).items() if isinstance(outcome, Completion)]
+            if lacking and (file is None or file.is_file()):
+                with open_store(config.store_place, read_only=True) as new:
+                    present = new.answers(lacking)
+                lacking = [key for key in lacking if key not in present]
+            n += len(lacking)
     return n

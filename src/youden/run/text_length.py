@@ -21,13 +21,13 @@ from youden.stats.base.metrics import rank_correlation
 from youden.stats.judges.length_dependence import length_share
 
 MIN_AGENTS = 5
-"""Agents below which a rank correlation says nothing."""
+"""Smallest number of agents for which a rank correlation is computed."""
 MAX_CORRELATION, ALPHA = 0.7, 0.01
-"""Spearman's ρ of ability and mean length from which a run warns, in either direction, if it is significant at ALPHA: five random
-agents reach .7 in a quarter of the pools."""
+"""A run warns if |ρ| (Spearman) of ability and mean length is at least this and significant at ALPHA: among five agents without
+any relation, |ρ| reaches .7 in a quarter of the pools."""
 MAX_SHARE = 0.5
-"""Share of the variance of answers explained by length from which a run warns. `lexical` reaches .3 on datasets/field-notes, a
-judge that compares nothing but lengths .75 to .95 (`benchmarks/no_signal.py`)."""
+"""A run warns if text length explains at least this share of the variance of answers. `lexical` reaches .3 on
+datasets/field-notes, a judge that compares nothing but lengths .75 to .95 (`benchmarks/no_signal.py`)."""
 MAX_TRIALS = 2_000_000
 """Trials above which answers are not compared with the texts."""
 
@@ -49,14 +49,14 @@ def length_correlation(ability: Floats, length: Floats | None) -> float | None:
     """
     if length is None:
         return None
-    both = ~np.isnan(ability + length)
-    if both.sum() < MIN_AGENTS:
+    has_both = ~np.isnan(ability + length)
+    if has_both.sum() < MIN_AGENTS:
         return None
-    return or_none(rank_correlation(ability[both], length[both]))
+    return or_none(rank_correlation(ability[has_both], length[has_both]))
 
 
 def follows_length(rho: float, n_agents: int) -> bool:
-    """Whether a rank correlation of ability and length is large, and significant by Student's t."""
+    """Return whether a rank correlation of ability and length is large, and significant by Student's t."""
     t = abs(rho) * np.sqrt((n_agents - 2) / max(1 - rho**2, np.finfo(np.float64).eps))
     return abs(rho) >= MAX_CORRELATION and 2 * float(stdtr(n_agents - 2, -t)) < ALPHA
 
@@ -78,12 +78,12 @@ def length_finding(rho: float, n_agents: int) -> Finding:
 def length_warnings(
     folder: RunFolder, pool: PoolSummary, rows: Rows, ability: Floats, *, n_trials: int
 ) -> Iterator[Finding]:
-    """Yield warnings of a judged run whose answers or abilities follow text length.
+    """Yield warnings if the answers or the abilities of a judged run follow text length.
 
     Parameters
     ----------
     folder, pool : RunFolder, PoolSummary
-        The run and its pool.
+        Folder of the run, and summary of its pool.
     rows : Rows
         Returns the rows of verdicts.parquet in chunks.
     ability : float array (n_agents,)
@@ -94,7 +94,7 @@ def length_warnings(
     Yields
     ------
     Finding
-        Of the slug `length`.
+        Warning with the slug `length`.
     """
     share = np.nan
     with suppress(YoudenError):  # a pool that is gone or damaged only leaves this check out
@@ -113,7 +113,7 @@ def length_warnings(
 
 
 def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
-    """`length_share` of the answered trials without probes; NaN if the pool has changed."""
+    """Compute `length_share` of the answered trials without probes; NaN if the pool has changed."""
     texts = folder.run_pool()
     if texts.digest != pool.digest:
         return float("nan")
@@ -124,11 +124,11 @@ def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
         used = (chunk["missing"] == 0) & (chunk["role"] != PROBE)
         is_paired, item = chunk["arm"][used] == PAIRED, chunk["item"][used]
         items = {"first": item, "second": np.where(is_paired, item, chunk["other_item"][used])}
-        sides = []
-        for side, item in items.items():
+        side_lengths = []
+        for side, side_item in items.items():
             repeat = chunk[f"{side}_repeat"][used] - 1 if f"{side}_repeat" in chunk else 0
-            sides.append(texts.every_length[chunk[side][used] + repeat * texts.n_agents, item])
+            side_lengths.append(texts.every_length[chunk[side][used] + repeat * texts.n_agents, side_item])
         answers.append(chunk["answer"][used])
-        lengths.append(np.stack(sides))
+        lengths.append(np.stack(side_lengths))
         paired.append(is_paired)
     return length_share(np.concatenate(answers), *np.concatenate(lengths, axis=1), paired=np.concatenate(paired))

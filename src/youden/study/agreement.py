@@ -135,8 +135,8 @@ class JudgesStudy:
     """The `judges` object of `youden compare --json`: everything about judges on what they share.
 
     n_compared: items on which every judge has an answer; alpha: Krippendorff's over all judges at once; shifts: of every two
-    whose trials allow it; target: what it speaks of that a run tells agents apart. recommendations: by each run's own
-    ranking, None where it names nobody.
+    whose trials allow it; target: what it speaks of that a run tells agents apart. recommendations: one per
+    run, None if the run is not fitted.
     """
 
     runs: tuple[str, ...]
@@ -237,17 +237,18 @@ def _shifts(both: SideBySide) -> tuple[tuple[JudgeShifts, ...], list[str]]:
 
 
 def recommendation_words(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
-    """Format what each run recommends, a line each, and what all runs have in common; nothing if no run is fitted."""
-    fitted = [one for one in recommendations if one is not None]
+    """Format what each run recommends, one line per run, and what all runs have in common; nothing if no run is fitted."""
+    fitted = [recommendation for recommendation in recommendations if recommendation is not None]
     if not fitted:
         return
-    for name, one in zip(names, recommendations, strict=True):
-        yield f"By {name}: {'No recommendation: the run is not fitted.' if one is None else one.text}"
-    if len(fitted) < len(recommendations) or any(one.form == "none" for one in fitted):
+    for name, recommendation in zip(names, recommendations, strict=True):
+        text = "No recommendation: the run is not fitted." if recommendation is None else recommendation.text
+        yield f"By {name}: {text}"
+    if len(fitted) < len(recommendations) or any(each.form == "none" for each in fitted):
         return
-    shared = [agent for agent in fitted[0].agents if all(agent in one.agents for one in fitted[1:])]
+    shared = [agent for agent in fitted[0].agents if all(agent in each.agents for each in fitted[1:])]
     names_shown = f"{', '.join(shared[:3])}{f' and {len(shared) - 3} more' if len(shared) > 3 else ''}"
-    if all(one.form == "recommended" and set(one.agents) == set(shared) for one in fitted):
+    if all(each.form == "recommended" and set(each.agents) == set(shared) for each in fitted):
         yield f"The runs agree: {names_shown}."
     elif shared:
         yield f"The runs differ. Recommended by, or a candidate of, every run: {names_shown}."

@@ -76,7 +76,7 @@ def parse_goal(text: str) -> Goal:
 
 @dataclass(frozen=True)
 class BudgetRecommendation:
-    """design and row are None where nothing tried meets the goal; then `best` is what came nearest."""
+    """Recommended design and budget row, both None if nothing tried meets the goal; then `best` comes nearest to it."""
 
     design: str | None
     row: BudgetRow | None
@@ -84,7 +84,7 @@ class BudgetRecommendation:
 
 
 def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
-    """The design and budget of fewest calls that meet `goal`."""
+    """Find the design and the budget with the fewest calls that meet `goal`."""
     drawn = [(design, row) for design, rows in study.designs.items() for row in rows if goal.figure(row) is not None]
     if not drawn:
         raise ConfigError(f"Nothing tried has what the goal '{goal}' asks for. State a goal in rho.", slug="goal")

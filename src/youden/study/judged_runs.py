@@ -34,7 +34,7 @@ class JudgedRun:
     """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
     meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
     it, None where it is not fitted. target: what its intervals are about; recommendation: as in fit.json,
-    None if it is not fitted."""
+    None if the run is not fitted."""
 
     name: str
     digest: str | None
@@ -56,7 +56,7 @@ class SideBySide:
     int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
     grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
     not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`; sure: float[R], the
-    share of what abilities vary by that is not their errors', see `reliability`. recommendations: as `JudgedRun`, of each.
+    share of what abilities vary by that is not their errors', see `reliability`. recommendations: one per run, as in `JudgedRun`.
     """
 
     names: tuple[str, ...]
@@ -170,7 +170,7 @@ def side_by_side(
 
 
 def _scores_of_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
-    """Scores of every cell, held out or not: judges are compared by them, and nothing is predicted."""
+    """Compute scores of every cell, also of held-out ones, because comparing judges predicts nothing."""
     return train_scores(replace(rates, split=Split.whole((rates.n_agents, rates.n_items))), kind=kind)
 
 

@@ -107,7 +107,7 @@ def make_world(
     difference_only: only D is known (an import). fpr: the pooled false-positive rate, which stands for every independent answer
     of a pooled plan.
     """
-    # a world stands for the judge: studies hold out cells of it themselves
+    # a world replaces the judge, and each study holds out cells of its own
     rates = replace(rates, split=Split.whole((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     paired, independent = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -142,7 +142,10 @@ def replay(plan: Plan, world: World) -> Verdicts:
 
 
 def paired_mean_first(result: Verdicts) -> Floats:
-    """Mean paired answer of the trials where the agent stands first, less the mean independent one: float[K], NaN unseen."""
+    """Compute the mean paired answer of trials that show the agent first, minus the mean independent one.
+
+    Returns float (n_agents,), NaN for agents without such a trial.
+    """
     plan = result.plan
     used = (plan.arm == PAIRED) & result.answered
     n = np.bincount(plan.first[used], minlength=plan.n_agents)

@@ -247,16 +247,22 @@ def _doubt(slug: str, says: str, *, speaks: bool, agents: tuple[str, ...] = (), 
 
 
 def _signal(summary: Summary) -> Finding:
-    """Whether the judge separates these agents at all."""
+    """Report whether the judge separates these agents."""
     signal, reason = summary.facts.signal, summary.facts.recommendation.reason
     p_value = signal.p_equal_abilities
-    if signal.discriminates and signal.separates_agents:
+    has_signal = signal.discriminates and signal.separates_agents
+    if has_signal:
         text = f"The judge separates these agents: {signal.j_text} ({signal.level:.0%}); equal abilities: p = {p_value:.2g}."
     else:
         text = f"{reason[:1].upper()}{reason[1:]}."
-    speaks = not (signal.discriminates and signal.separates_agents)
     return _doubt(
-        "signal", text, speaks=speaks, j=signal.j, low=signal.j_low, high=signal.j_high, p_equal_abilities=p_value
+        "signal",
+        text,
+        speaks=not has_signal,
+        j=signal.j,
+        low=signal.j_low,
+        high=signal.j_high,
+        p_equal_abilities=p_value,
     )
 
 
@@ -289,8 +295,8 @@ def _agreeing(grid: PairGrid, summary: Summary) -> Finding:
 
 
 def _length(ability: Floats, evidence: Evidence, summary: Summary) -> Iterator[Finding]:
-    """The warnings that the fit gave; else how abilities correlate with length."""
-    warnings = [one for one in summary.warnings if one.slug == "length"]
+    """Yield the length warnings of the fit; without any, a note on how abilities correlate with length."""
+    warnings = [finding for finding in summary.warnings if finding.slug == "length"]
     rho = length_correlation(ability, evidence.pool.mean_length)
     if warnings or rho is None:
         yield from warnings

@@ -65,7 +65,7 @@ class Summary:
     judge: its name, None for an imported run; judged_on: the day its answers were last written, as 2026-11-22 (UTC).
 
     labels: how far the ranking agrees with labels, None where it was held against none; quality: what labels and ability say;
-    moves: what moves the ranking, None where nobody looked. calibration: a line on the judge's stored calibration, None without.
+    moves: what moves the ranking, None where nobody looked. calibration: a line on the judge's stored calibration, None if none.
     """
 
     name: str
@@ -157,7 +157,8 @@ class Summary:
 
     @property
     def chances(self) -> str | None:
-        """How likely each agent is the best, highest first; None if the judge does not discriminate or one agent is best."""
+        """Probability of each agent of being the best, highest first; None if no other agent than those selected may be the best,
+        if agents cannot be compared, or if the judge does not discriminate."""
         found = self.facts.choice
         if found is None or not found.as_good or not self.facts.signal.discriminates:
             return None

@@ -1,4 +1,4 @@
-"""Fits the additive model to scores in [−1, 1]: saturated scores as bounds only (`censored`), or every prediction in a box.
+"""Fit the additive model to scores in [−1, 1]: saturated scores as bounds only (`censored`), or every prediction in a box.
 
 Censored: a saturated score, ±1, contributes only if the prediction falls short of it. The objective, with μ = x − y,
 Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² + Σ_{s=−1} w(1 + μ)₊² + ridge, is convex and piecewise quadratic. A Newton step is the
@@ -31,7 +31,7 @@ TOLERANCE = 1e-11
 """An effect is beyond a bound, or a multiplier has the wrong sign, if it is by more than this times the largest total weight."""
 MAX_CENSORED_ROUNDS = 100
 FLAT = 1e-13
-"""A gradient is zero below this, relative to the largest total score or to the first slope of a line search."""
+"""A gradient counts as zero below this, relative to the largest total score or to the first slope of a line search."""
 
 
 class Fit(NamedTuple):
@@ -181,7 +181,7 @@ def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> fl
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit with saturated scores as bounds. equations: those of all cells."""
+    """Fit with saturated scores as bounds. equations: the equations of all cells."""
     saturated = _Saturated(cells, equations)
     effects, n_iterations = solve(equations, equations.r, equations.c)
     excess = saturated.excess(effects)

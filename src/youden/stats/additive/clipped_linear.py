@@ -229,12 +229,12 @@ class ClippedLinear(Estimator):
         Parameters
         ----------
         agent, item : int array (n_cells,)
-            Positions of the agents and items.
+            Position of the agent and of the item of each cell.
 
         Returns
         -------
         float array (n_cells,)
-            As `predict` has them.
+            Predictions in [−1, 1], as `predict` returns them.
 
         Raises
         ------
@@ -247,10 +247,10 @@ class ClippedLinear(Estimator):
                 f"Agents and items must have one shape: got {agent.shape} and {item.shape}. Pass one item per agent.",
                 slug="cells-length",
             )
-        for noun, at, n in (("agent", agent, len(self.ability_)), ("item", item, len(self.difficulty_))):
-            if at.size and not 0 <= at.min() <= at.max() < n:
+        for noun, index, n in (("agent", agent, len(self.ability_)), ("item", item, len(self.difficulty_))):
+            if index.size and not 0 <= index.min() <= index.max() < n:
                 raise StatisticsError(
-                    f"There are {n} {noun}s: got the positions {at.min()} to {at.max()}. Pass positions from 0 to {n - 1}.",
+                    f"There are {n} {noun}s: got the positions {index.min()} to {index.max()}. Pass positions from 0 to {n - 1}.",
                     slug="cells-id",
                 )
         return np.clip(self.ability_[agent] - self.difficulty_[item], -1, 1)

@@ -1,4 +1,4 @@
-"""Solves the normal equations of the additive model on observed cells by eliminating the larger side.
+"""Solve the normal equations of the additive model on observed cells by eliminating the larger side.
 
 The smaller side of the cells are the rows (effects x), the larger side the columns (effects y), so that a score is s ≈ x − y; if
 there are more agents than items, the sides are swapped and scores change their sign. A Cholesky factorisation solves what is left
@@ -24,7 +24,7 @@ from youden.stats.additive.observed_cells import Cells, IdColumn
 MAX_DENSE_ENTRIES = 8_000_000
 """Largest weight matrix that is stored densely."""
 MAX_ENTRIES_PER_CELL = 16
-"""A dense matrix may have this many entries per observed cell."""
+"""A dense matrix may have up to this many entries per observed cell."""
 MAX_CHOLESKY_ROWS = 2_000
 MAX_CHOLESKY_PRODUCTS = 2e8
 """Largest cost of forming the system for Cholesky: the sum of squared numbers of cells per column."""
@@ -87,7 +87,7 @@ class Equations:
 
     @property
     def uses_cholesky(self) -> bool:
-        """Whether forming the row system is cheap."""
+        """Return whether forming the row system is cheap."""
         if len(self.n) > MAX_CHOLESKY_ROWS:
             return False
         if isinstance(self.A, np.ndarray):
@@ -159,7 +159,7 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
     Raises
     ------
     StatisticsError
-        [additive-singular] If the system is numerically singular.
+        [additive-singular]: if the system is numerically singular.
 
     Notes
     -----

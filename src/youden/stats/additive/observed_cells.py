@@ -51,7 +51,7 @@ class Cells:
         return len(self.score)
 
     def where(self, kept: NDArray[np.bool_]) -> Cells:
-        """The cells of a mask bool[N], as a copy. Raises: StatisticsError [cells-length]."""
+        """Copy the cells that a mask, bool (n_cells,), selects. Raises: StatisticsError [cells-length]."""
         if kept.shape != (len(self),):
             raise StatisticsError(
                 f"The mask does not fit the cells: got the shape {kept.shape} for {len(self)} cells. Pass one value per cell.",

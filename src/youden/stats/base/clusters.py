@@ -26,7 +26,7 @@ def check_level(level: float) -> None:
 
 
 def check_trials(*columns: Ids | Floats | Bools, answer: Floats) -> None:
-    """Raises: StatisticsError [trial-columns] unless all are as long as `answer`, [trial-answer] on NaN."""
+    """Raise StatisticsError [trial-columns] unless all columns are as long as `answer`, [trial-answer] on NaN."""
     lengths = [*(len(column) for column in columns), len(answer)]
     if len(set(lengths)) > 1:
         raise uneven_columns(f"columns of {lengths} trials")

@@ -63,7 +63,7 @@ def check_scored_cells(scores: Scores) -> ScoredCells:
 
 
 def _refuse_holdout(scores: Scores) -> None:
-    """Raises: StatisticsError [scores-holdout] for scores that nothing may be learned from."""
+    """Raise StatisticsError [scores-holdout] for scores of held-out cells."""
     if scores.role == "holdout":
         raise StatisticsError(
             "An estimator must not learn from held-out cells: got scores with the role 'holdout'. Pass training scores "

@@ -35,9 +35,9 @@ def rank_ranges(low: Floats, high: Floats, *, component: Ids | None = None) -> R
     >>> rank_ranges(np.array([0.7, 0.4, 0.1]), np.array([0.9, 0.8, 0.3]))
     RankRange(low=array([1, 1, 3], dtype=int32), high=array([2, 2, 3], dtype=int32))
     """
-    for other in (high, low if component is None else component):
-        if other.shape != low.shape or low.ndim != 1:
-            raise shapes_differ(low, other)
+    for array in (high, low if component is None else component):
+        if array.shape != low.shape or low.ndim != 1:
+            raise shapes_differ(low, array)
     if (low > high).any():
         raise StatisticsError(
             f"{int((low > high).sum())} intervals end before they begin. Give low ≤ high.", slug="interval-order"
@@ -137,9 +137,9 @@ def auc_interval(
     Raises: StatisticsError as `ranking_auc`, [level], and [interval-order] where low exceeds high.
     """
     positive = _check_groups(ability, positive)
-    for ends in (low, high):
-        if ends.shape != ability.shape:
-            raise shapes_differ(ability, ends)
+    for bounds in (low, high):
+        if bounds.shape != ability.shape:
+            raise shapes_differ(ability, bounds)
     z = _z(level)
     if (low > high).any():
         raise StatisticsError("An ability's interval ends before it begins. Give low ≤ high.", slug="interval-order")
@@ -248,7 +248,7 @@ def _check(ability: Floats, reference: Floats, *, level: float) -> None:
 
 
 def _check_groups(ability: Floats, positive: Bools) -> Bools:
-    """Return `positive` as bool[K]; numbers would be taken for positions."""
+    """Check the groups and return them as bool (n_agents,), because integers would index by position."""
     if ability.shape != positive.shape or ability.ndim != 1:
         raise shapes_differ(ability, positive)
     if not np.isin(positive, (0, 1)).all():

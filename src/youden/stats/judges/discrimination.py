@@ -71,7 +71,7 @@ class ItemTotals:
 
     @property
     def variance(self) -> float:
-        """Variance of the mean answer, clustered by item; at least that of independent trials.
+        """Variance of the mean answer, clustered by item; at least the variance without clustering.
 
         Notes
         -----
@@ -110,7 +110,7 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
     Notes
     -----
     The effective sample size is p(1 − p)/V, V the clustered variance, but at most the number of trials, multiplied by (z/t)², t
-    the quantile of Student's t with one degree of freedom less than there are items. Answers without variation do not show how
+    the quantile of Student's t with one degree of freedom fewer than there are items. Answers without variation do not show how
     alike those on one item are. Then the number of items is used for paired trials, and the number of trials for independent
     ones, which join different items.
 
@@ -151,15 +151,16 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
     Notes
     -----
-    Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. The rates are treated as independent. Items on
-    which a judge says yes more often raise both rates, so the interval is rather too wide.
+    Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. The rates are treated as statistically
+    independent. Items on which a judge says yes more often raise both rates, so the interval is rather too wide.
 
     References
     ----------
     Newcombe (1998), Statistics in Medicine 17, 873–890, method 10.
     """
-    found = difference(clustered_proportion(paired, level=level), clustered_proportion(independent, level=level))
-    return Metric(found.value, found.low, found.high, level, "Newcombe's hybrid score, clustered by item")
+    tpr, fpr = clustered_proportion(paired, level=level), clustered_proportion(independent, level=level)
+    j = difference(tpr, fpr)
+    return Metric(j.value, j.low, j.high, level, "Newcombe's hybrid score, clustered by item")
 
 
 def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
@@ -221,13 +222,13 @@ def equal_abilities_p(ability: Floats, covariance: CentredCovariance) -> float:
     [1.0, 0.002]
     """
     C = covariance.covariance
-    known = ~np.isnan(ability) & ~np.isnan(np.diag(C))
-    C = C[np.ix_(known, known)]
-    if known.sum() < 2 or np.isnan(C).any():
+    is_estimated = ~np.isnan(ability) & ~np.isnan(np.diag(C))
+    C = C[np.ix_(is_estimated, is_estimated)]
+    if is_estimated.sum() < 2 or np.isnan(C).any():
         return math.nan
-    distance = ability[known] - ability[known].mean()
+    distance = ability[is_estimated] - ability[is_estimated].mean()
     trace = float(np.trace(C))
     if trace <= 0:
         return 0.0 if np.ptp(distance) > 0 else 1.0
     Q = float((distance**2).sum()) / trace
-    return float(fdtrc(trace**2 / float((C**2).sum()), covariance.freedom[known].min(), Q))
+    return float(fdtrc(trace**2 / float((C**2).sum()), covariance.freedom[is_estimated].min(), Q))

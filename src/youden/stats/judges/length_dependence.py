@@ -15,7 +15,7 @@ N_LENGTH_CLASSES = 5
 N_RATIO_CLASSES = 10
 """Quantile classes of the ratio of both lengths."""
 MIN_ANSWERS = 100
-"""Answers below which nothing is estimated."""
+"""Smallest number of answers for an estimate."""
 
 
 def length_share(
@@ -68,13 +68,13 @@ def length_share(
 
 
 def _quantile_classes(values: Floats, n_classes: int) -> Positions:
-    """Number of inner quantiles that are at most each value: int64 (n,)."""
+    """Count the inner quantiles that are at most each value: int64 (n,)."""
     edges = np.quantile(values, np.linspace(0, 1, n_classes + 1)[1:-1])
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
 def _adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
-    """Adjusted R² of the weighted means of `answer` in cells, int64 (n,); weight : float (n,), sums to 1."""
+    """Compute the adjusted R² of the weighted means of `answer` in cells, int64 (n,); weight : float (n,), sums to 1."""
     in_cell = np.bincount(cell, weight)
     used = in_cell > 0
     mean = np.divide(np.bincount(cell, weight * answer), in_cell, out=np.zeros(len(in_cell)), where=used)

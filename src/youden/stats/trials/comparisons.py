@@ -50,15 +50,16 @@ def disconnected(component: Ids) -> str:
 def holm(p_values: Floats) -> Floats:
     """Holm's corrected p-values of float[n], in [0, 1]: the running maximum of (n − rank + 1)·p over ascending p.
 
-    Raises: StatisticsError [p-values] if they are not one row, or one of them lies outside [0, 1].
+    Raises: StatisticsError [p-values] if they are no one-dimensional array, or one of them lies outside [0, 1].
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
     """
     if p_values.ndim != 1 or ((p_values < 0) | (p_values > 1)).any():
         raise StatisticsError(
-            f"P-values must be one row of numbers from 0 to 1: got an array of the shape {p_values.shape} with the smallest "
-            f"{np.nanmin(p_values)} and the largest {np.nanmax(p_values)}. Pass a one-dimensional array of p-values.",
+            f"P-values must be a one-dimensional array of numbers from 0 to 1: got an array of the shape {p_values.shape} "
+            f"with the smallest {np.nanmin(p_values)} and the largest {np.nanmax(p_values)}. Pass a one-dimensional array of "
+            "p-values.",
             slug="p-values",
         )
     order = np.argsort(p_values)

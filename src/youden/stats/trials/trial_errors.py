@@ -197,7 +197,7 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
     """
     if target not in METHODS:
         raise StatisticsError(
-            f"There is no target '{target}'. Pass one of: {', '.join(METHODS)}.",
+            f"The target is unknown: got '{target}'. Pass one of: {', '.join(METHODS)}.",
             slug="trial-target",
         )
     n, total, squares = np.zeros((3, n_agents))
@@ -216,7 +216,7 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
     if n_items_met != n_items:
         raise StatisticsError(
             f"The blocks do not have all items: got blocks of {n_items_met} items for n_items={n_items}. "
-            "Pass all blocks, and the sum of their items.",
+            "Pass all blocks, and set n_items to the sum of their items.",
             slug="trial-item",
         )
     mean = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
@@ -238,7 +238,7 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
 
 
 def _check_agents(block: PairBlock, n_agents: int) -> None:
-    """Raises: StatisticsError [trial-agent] unless all agents are positions below `n_agents`."""
+    """Raise StatisticsError [trial-agent] unless all agents are positions below `n_agents`."""
     for side in (block.first, block.second):
         if len(side) and not 0 <= side.min() <= side.max() < n_agents:
             raise StatisticsError(
