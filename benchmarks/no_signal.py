@@ -97,8 +97,8 @@ class Simulated:
         """Whether a run would warn of length."""
         first, second, paired = self.lengths(plan)
         share = length_share(answer, first, second, paired=paired)
-        rho = length_correlation(ability, self.length.mean(axis=1))
-        return share >= MAX_SHARE or (rho is not None and follows_length(rho, len(ability)))
+        correlation = length_correlation(ability, self.length.mean(axis=1))
+        return share >= MAX_SHARE or (correlation is not None and follows_length(*correlation))
 
 
 JUDGES: dict[str, Callable[[Simulated, Plan], Floats]] = {

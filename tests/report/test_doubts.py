@@ -53,7 +53,8 @@ def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
 
 def test_lengths_and_spread() -> None:
     ability = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
-    assert length_correlation(ability, 10 * ability) == pytest.approx(1.0)
+    assert length_correlation(ability, 10 * ability) == (pytest.approx(1.0), len(ability))
+    assert length_correlation(np.append(ability, np.nan), np.append(ability, 1.0)) == (pytest.approx(1.0), len(ability))
     assert length_correlation(ability, None) is None
     assert length_correlation(ability[:4], ability[:4]) is None
     assert agreeing_share(pair_of(np.full((4, 4), 0.9)), least=0.8) == 1.0

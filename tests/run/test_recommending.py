@@ -15,13 +15,14 @@ from report_runs import judged
 from youden import make_plan, rank
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.engines.trial_blocks import TrialsByItem
 from youden.nouns import PAIRED, ChoiceFacts, JudgeSignalFacts, Plan, Rates, Split
 from youden.nouns.pool import Floats
 from youden.nouns.recommendation import UNKNOWN_SIGNAL
 from youden.report.data.report import build_report
 from youden.report.pages.writing import render_markdown, render_page
 from youden.run.pipeline import fit_run
-from youden.run.recommending import recommend
+from youden.run.recommending import judge_rates, recommend
 
 SIGNAL = JudgeSignalFacts(0.6, 0.02, 0.58, 0.5, 0.63, 0.95, "m", 0.001, 0.05)
 NO_SIGNAL = replace(SIGNAL, j=0.01, j_low=-0.04, j_high=0.05)
@@ -126,6 +127,18 @@ def test_every_kind_of_plan_states_a_result_with_signal_and_none_without(kind: s
     assert signal.discriminates == has_signal
     if kind != "row":  # whose trials leave out held-out cells
         assert signal.tpr == pytest.approx(says(plan)[plan.teaches & (plan.arm == PAIRED)].mean())
+
+
+def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
+    plan = make_plan(make_pool(8, 20), design="nlogn", holdout=0.2, independent="twin", seed=3)
+    held_out = plan.split.holdout
+    other_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
+    touches = held_out[plan.first, plan.item] | held_out[plan.second, other_item]
+    assert touches[plan.arm != PAIRED].any()
+    answer = RNG(0).integers(0, 2, len(plan)).astype(np.float64)
+    flipped = np.where(touches, 1 - answer, answer)
+    rates, rates_flipped = (judge_rates(TrialsByItem.of(answer_with(plan, values))) for values in (answer, flipped))
+    assert rates == rates_flipped
 
 
 @pytest.mark.parametrize("form", ["fit", "rank"])

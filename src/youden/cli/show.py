@@ -289,7 +289,8 @@ def show_asked(
     calls = data.calls
     each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
     step = format_next_step(folder, data.facts, usd_per_call=each)
-    ends = bill_words(data.warnings) + "; ".join(filter(None, (why, step and f"next: {step}")))
+    bill = bill_words(data.warnings).removesuffix("; ")
+    ends = "; ".join(filter(None, (bill, why, step and f"next: {step}")))
     if how == "short":
         _show_in_short(data, ends, str(folder.path / "report.html"), moved=moved, warnings=warnings)
         return

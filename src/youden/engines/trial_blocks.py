@@ -288,7 +288,7 @@ class TrialsByItem:
         first, item, second, other, answer = (some[name][known & ~probe] for name in _OF_APART)
         clean = _clean_independent(self.plan.split, first, item, second, other)
         self.apart.add(first, second, answer, clean=clean)
-        self.independent.add(answer, item, other)
+        self.independent.add(answer[clean], item[clean], other[clean])
         if self.plan.independent == "twin":
             self._shelve("apart", some, independent & ~probe)
 

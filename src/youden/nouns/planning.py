@@ -142,10 +142,15 @@ class Split(ReadOnly):
     seed: int
 
     def __post_init__(self) -> None:
-        if self.train.shape != self.holdout.shape or (self.train & self.holdout).any():
+        if self.train.shape != self.holdout.shape:
             raise PlanError(
-                f"A split needs disjoint training and held-out cells of one shape: got {self.train.shape} and "
-                f"{self.holdout.shape}. Pass cells of the same pool, and remove held-out cells from train.",
+                f"Training and held-out cells have different shapes: got {self.train.shape} and {self.holdout.shape}. Pass cells "
+                "of the same pool.",
+                slug="split-cells",
+            )
+        if n_shared := int((self.train & self.holdout).sum()):
+            raise PlanError(
+                f"Training and held-out cells overlap: got {n_shared} cells in both. Remove the held-out cells from train.",
                 slug="split-cells",
             )
         if self.rule not in get_args(SplitRule):

@@ -68,7 +68,7 @@ class JudgeSignalFacts:
         if not self.method:
             why = "J is unknown, because an earlier version fitted the run"
         elif self.j_high is None:
-            why = "J is unknown, because too few trials of one type were answered"
+            why = "J is unknown, because it needs answers to both trial types on two items or more"
         elif self.j_high < 0:
             why = f"{self.j_text} lies below 0: it says yes more often to responses to different items"
         else:
@@ -81,7 +81,7 @@ class JudgeSignalFacts:
         if not self.method:
             return "Run `youden fit RUN`."
         if self.j_high is None:
-            return "Run the same command again to judge what is missing, or plan more independent trials."
+            return "Add items or independent trials, or judge the trials that have no answer."
         if self.j_high < 0:
             return "Check its prompt and its answers (`youden doctor`), or use another judge."
         return "Use another judge (`youden calibrate` tests judges), or add calls if J is small but above 0."

@@ -198,7 +198,7 @@ def resume_extension(
     step = unfinished.step.model_copy(update=pools)
     planned = plan_step(config.model_copy(update={"extensions": config.extensions[: unfinished.number]}), step)
     if planned.unfinished.pool != unfinished.pool:
-        fault = "was started with other contents of its pool, or of the run's own pool"
+        fault = "was started with other contents of its pool, or of the run's own pool. Restore these contents"
         raise _unfinished_error(config, unfinished, fault=fault)
     max_cost = unfinished.max_cost if config.max_cost is None else config.max_cost
     updated = unfinished.model_copy(update=pools | {"step": step, "max_cost": max_cost})

@@ -111,8 +111,10 @@ def _join(plan: Plan, before: Verdicts, rows: np.ndarray, new: Verdicts | None, 
             column[~is_kept] = getattr(new, name)
         columns[name] = column
     models = tuple(dict.fromkeys((*before.models, *(() if new is None else new.models))))
-    if before.served is not None:
-        served = before.served[np.maximum(rows, 0)]
+    if before.served is not None or (new is not None and new.served is not None):
+        served = np.full(len(rows), -1, dtype=np.int32)
+        if before.served is not None:
+            served[is_kept] = before.served[rows[is_kept]]
         if new is not None and new.served is not None:
             number = np.array([*map(models.index, new.models), -1], dtype=np.int32)
             served[~is_kept] = number[new.served]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtr
@@ -16,7 +17,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import Rows
 from youden.errors import YoudenError
 from youden.nouns import PAIRED, PROBE, Finding
-from youden.nouns.pool import Bools, Floats, Positions, or_none
+from youden.nouns.pool import Bools, Floats, Positions
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.judges.length_dependence import length_share
 
@@ -32,7 +33,14 @@ MAX_TRIALS = 2_000_000
 """Trials above which answers are not compared with the texts."""
 
 
-def length_correlation(ability: Floats, length: Floats | None) -> float | None:
+class LengthCorrelation(NamedTuple):
+    """Spearman's ρ of abilities and mean lengths, and the number of agents that have both."""
+
+    rho: float
+    n_agents: int
+
+
+def length_correlation(ability: Floats, length: Floats | None) -> LengthCorrelation | None:
     """Correlate abilities with mean lengths of responses.
 
     Parameters
@@ -44,15 +52,16 @@ def length_correlation(ability: Floats, length: Floats | None) -> float | None:
 
     Returns
     -------
-    float or None
-        Spearman's ρ; None if fewer than 5 agents have both.
+    LengthCorrelation or None
+        None if fewer than 5 agents have both, or if ρ is undefined.
     """
     if length is None:
         return None
     has_both = ~np.isnan(ability + length)
     if has_both.sum() < MIN_AGENTS:
         return None
-    return or_none(rank_correlation(ability[has_both], length[has_both]))
+    rho = rank_correlation(ability[has_both], length[has_both])
+    return None if np.isnan(rho) else LengthCorrelation(rho, int(has_both.sum()))
 
 
 def follows_length(rho: float, n_agents: int) -> bool:
@@ -107,9 +116,9 @@ def length_warnings(
             "contents. Use another judge, and check it with `youden calibrate`.",
             facts={"share": share},
         )
-    rho = length_correlation(ability, pool.mean_length)
-    if rho is not None and follows_length(rho, len(ability)):
-        yield length_finding(rho, len(ability))
+    correlation = length_correlation(ability, pool.mean_length)
+    if correlation is not None and follows_length(*correlation):
+        yield length_finding(*correlation)
 
 
 def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:

@@ -297,11 +297,11 @@ def _agreeing(grid: PairGrid, summary: Summary) -> Finding:
 def _length(ability: Floats, evidence: Evidence, summary: Summary) -> Iterator[Finding]:
     """Yield the length warnings of the fit; without any, a note on how abilities correlate with length."""
     warnings = [finding for finding in summary.warnings if finding.slug == "length"]
-    rho = length_correlation(ability, evidence.pool.mean_length)
-    if warnings or rho is None:
+    correlation = length_correlation(ability, evidence.pool.mean_length)
+    if warnings or correlation is None:
         yield from warnings
     else:
-        yield length_finding(rho, len(ability))
+        yield length_finding(*correlation)
 
 
 def _halves(summary: Summary) -> Iterator[Finding]:

@@ -55,12 +55,15 @@ def holm(p_values: Floats) -> Floats:
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
     """
-    if p_values.ndim != 1 or ((p_values < 0) | (p_values > 1)).any():
+    if p_values.ndim != 1:
         raise StatisticsError(
-            f"P-values must be a one-dimensional array of numbers from 0 to 1: got an array of the shape {p_values.shape} "
-            f"with the smallest {np.nanmin(p_values)} and the largest {np.nanmax(p_values)}. Pass a one-dimensional array of "
-            "p-values.",
+            f"P-values must be a one-dimensional array: got the shape {p_values.shape}. Pass a one-dimensional array.",
             slug="p-values",
+        )
+    outside = p_values[(p_values < 0) | (p_values > 1)]
+    if len(outside):
+        raise StatisticsError(
+            f"P-values must be from 0 to 1: got {outside[0]}. Pass p-values, not test statistics.", slug="p-values"
         )
     order = np.argsort(p_values)
     corrected = np.empty_like(p_values)
