@@ -1,5 +1,6 @@
-"""Replace a file, a folder, or files that belong together, so that a reader finds the old or the new ones, whole: also after a
-process was killed and after a power cut.
+"""Replaces a file, a folder, or files that belong together, so that a reader finds the old or the new ones, complete.
+
+This also holds after a process was killed and after a power cut.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def make_directory(path: Path) -> None:
 def take_place(fresh: Path, path: Path) -> None:
     """Move the finished file or folder `fresh`, which lies in a scratch directory, to `path`, replacing what is there.
 
-    The content of `fresh` is on the disk before the move, and the move is before the function returns.
+    The content of `fresh` is on the disk before it is moved, and the move is on the disk before the function returns.
     """
     _sync_tree(fresh)
     if path.is_dir() or (path.exists() and fresh.is_dir()):
@@ -93,10 +94,9 @@ def _naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A fresh path in a scratch directory beside `path`, to be written inside the block; it takes `path`'s place if the block
-    ends well, and is on the disk then.
+    """Yield a path in a scratch directory, to be written inside the block, and move it to `path` if the block succeeds.
 
-    The folder is made where it is missing. After an error `path` is as it was and the fresh file is gone.
+    It is then on the disk. A missing folder is created. After an error `path` is unchanged and the new file is gone.
     """
     make_directory(path.parent)
     with workplace(path.parent, name="youden") as place, _naming(path):
@@ -107,10 +107,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """As `replacing`, for an empty folder that is filled inside the block and takes the place of the folder or file at `path`.
+    """Yield an empty folder, to be filled inside the block, and replace the folder or file at `path` by it, as `replacing` does.
 
-    Between the old one's going and the new one's coming there is neither for a moment. If the process is killed in it, the
-    next write beside `path` puts the old one back.
+    For a moment nothing is at `path`. If the process is killed in that moment, the next write to the same parent folder restores
+    the old folder or file.
     """
     with replacing(path) as fresh:
         fresh.mkdir()
@@ -145,8 +145,10 @@ def _need(place: Path, *, of: Path) -> None:
 
 @contextmanager
 def workplace(folder: Path, *, name: str = "fit") -> Iterator[Path]:
-    """An empty scratch directory inside `folder`, called after `name`, that is removed at the end. Scratch directories which
-    killed processes of this machine left in `folder` are removed first."""
+    """Yield an empty scratch directory inside `folder`, and remove it at the end. name: what its name begins with.
+
+    Scratch directories that killed processes of this machine left in `folder` are removed first.
+    """
     remove_leftovers(folder)
     try:
         scratch = TemporaryDirectory(prefix=f".{name}-{platform.node()}-{os.getpid()}-", dir=folder)
@@ -158,17 +160,17 @@ def workplace(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove scratch directories that killed processes of this machine left in `folder`; what such a process was about to
-    replace is put back first."""
-    for left in folder.glob(".*"):
-        found = re.search(rf"-{re.escape(platform.node())}-(\d+)-\w+$", left.name)
-        if not found or not _has_ended(int(found[1])):
+    """Remove scratch directories that killed processes of this machine left in `folder`; first, restore what such a process was
+    about to replace."""
+    for leftover in folder.glob(".*"):
+        match = re.search(rf"-{re.escape(platform.node())}-(\d+)-\w+$", leftover.name)
+        if not match or not _has_ended(int(match[1])):
             continue
         with suppress(OSError):  # another process does the same, or the directory is another user's
-            for old in (left / _OLD).iterdir():
+            for old in (leftover / _OLD).iterdir():
                 if not (folder / old.name).exists():
                     _rename(old, folder / old.name)
-        shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _has_ended(process: int) -> bool:

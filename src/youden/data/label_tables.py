@@ -154,10 +154,10 @@ def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _checked(
     rows: Iterable[tuple[str, Mapping[str, object]]], replaced: Replacements
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The rows. Raises: ImportFormatError [labels-value] at one in whose JSON a number was replaced."""
+    """Yield the rows. Raises: ImportFormatError [labels-value] at the first in whose JSON a number is NaN or infinite."""
     for place, row in rows:
         if replaced.n_nonfinite:
-            problem = "it has a number that is NaN or infinite. Write a number, or null where there is no label."
+            problem = "it has a number that is NaN or infinite. Write a finite number, or null if there is no label."
             raise wrong(place, problem, slug="labels-value")
         yield place, row
 

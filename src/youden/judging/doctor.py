@@ -141,8 +141,8 @@ def _parse(config: JudgeConfig, completion: Completion) -> Finding:
             f"{completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that the reasoning can end.",
         )
     if reading.missing == "answered" and reasoned:
-        said = f"{(answer or '').strip()[:_SHOWN]!r} reads as {reading.answer:.3g}, but the reply contains reasoning before it"
-        return _found("parse", "warning", f"{said}: {completion.tokens_out:,} tokens are paid for. {_NO_REASONING}")
+        fact = f"{(answer or '').strip()[:_SHOWN]!r} reads as {reading.answer:.3g}, but the reply contains reasoning before it"
+        return _found("parse", "warning", f"{fact}: {completion.tokens_out:,} tokens are paid for. {_NO_REASONING}")
     if reading.missing == "answered":
         return _found("parse", "ok", f"{shown} reads as {reading.answer:.3g}")
     return _found(

@@ -155,7 +155,7 @@ def connect(config: JudgeConfig, environment: Mapping[str, str], *, of: Literal[
 
 
 def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) -> None:
-    """Check that every key of these judges may go where it would be sent, unless a cassette answers. Raises: ConfigError."""
+    """Check that each key of these judges may be sent to its hosts, unless a cassette answers. Raises: ConfigError."""
     if not only_plays():
         for config in configs:
             config.check_trust(environment)
@@ -212,8 +212,8 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
             result = plan_judge(config.backend, config.parameters).answer_many(run.plan)
             if result.plan is not run.plan:
                 raise JudgeError(
-                    f"The judge '{config.name}' returned verdicts on another plan than it was given. "
-                    "Return Verdicts whose plan is the argument of answer_many.",
+                    f"The judge '{config.name}' returned verdicts on another plan than the one passed to it. "
+                    "Return Verdicts whose `plan` is the plan passed to answer_many.",
                     slug="judge-plan",
                 )
             run.log.advance(len(run.plan))
@@ -337,8 +337,8 @@ def _about_use(config: JudgeConfig, budget: Budget) -> tuple[Finding, ...]:
     doubted = budget.doubted.get(config.name)
     if doubted is None:
         return ()
-    said, name = doubted.in_words(config.name), config.name
-    return (Finding("bill", said, facts={"n": doubted.n, "usd": doubted.usd, "doubted": name}),)
+    message = doubted.in_words(config.name)
+    return (Finding("bill", message, facts={"n": doubted.n, "usd": doubted.usd, "doubted": config.name}),)
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
@@ -368,7 +368,7 @@ def _folder_of(store: Store, batching: Batching) -> Path:
 def _needed(store: Store | None, config: JudgeConfig) -> Store:
     if store is None:
         raise ConfigError(
-            f"The judge '{config.name}' needs a store, for its answers are paid for. Give a path, such as .youden/answers.db.",
+            f"The judge '{config.name}' needs a store, because answers are paid for. Pass a path, such as .youden/answers.db.",
             slug="store-needed",
         )
     return store

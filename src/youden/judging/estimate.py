@@ -83,7 +83,7 @@ _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
 
 def cost_of(plan: Plan, judge: JudgeLike) -> Cost:
-    """Estimate the cost of a whole plan; `Plan.cost`. A function as a judge costs 0."""
+    """Estimate the cost of a whole plan, for `Plan.cost`. A function as a judge costs 0."""
     config = resolve_judge(judge)
     if not isinstance(config, JudgeConfig):
         return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
@@ -91,7 +91,7 @@ def cost_of(plan: Plan, judge: JudgeLike) -> Cost:
 
 
 def cost_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
-    """Estimate the cost of a whole plan with four characters a token, which needs no pool."""
+    """Estimate the cost of a whole plan at four characters per token, which needs no pool."""
     if not config.makes_calls:
         return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
     tokens_in = -(-(plan.characters + config.overhead_characters * len(plan)) // CHARACTERS_A_TOKEN)
@@ -110,11 +110,11 @@ def estimate(
     store: str | Path | None = None,
     keys: Keys = keys,
 ) -> Cost:
-    """Cells, calls, tokens, USD and minutes of asking `config` the whole plan; for a jury, all its judges, one after another.
+    """Estimate cells, calls, tokens, USD and minutes of a whole plan; for a jury, of all its judges, one after another.
 
-    Tokens by tiktoken's encoding of the model if that is on disk and the plan holds its pool, else characters / 4.
-    environment: says where tiktoken keeps its files; None for the process's. store: where answers are kept, whether or not
-    there are any yet. keys: where the keys of the plan come from.
+    Tokens are counted by tiktoken's encoding of the model if that is on disk and the plan has its pool, else as characters / 4.
+    environment: variables that locate tiktoken's files; None for those of the process. store: path or URL of the store, which
+    need not exist yet. keys: source of the plan's keys.
     """
     if config.judges:
         ballots = [estimate(plan, one, environment=environment, store=store, keys=keys) for one in config.judges]

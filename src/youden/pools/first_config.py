@@ -39,7 +39,7 @@ TABLES = frozenset({"table", "hf-dataset"})
 TRACES = frozenset({"inspect", "opentelemetry"})
 _AS_FORMAT = "files in the format `{}`"
 MOST_TAKEN = 200
-"""Most characters of what was taken for what that an error repeats."""
+"""Maximum number of characters that an error repeats of the description of columns."""
 MAX_DROPPED = 0.01
 """The share of responses that an import may lose without being told that it may."""
 
@@ -96,28 +96,31 @@ def bring(
 
 
 def _refuse_unshared(imported: ImportedPool, path: Path, format_: str) -> None:
-    """Raises: ImportFormatError [import-columns], [import-unshared] if there are several agents, and no item is shared by two."""
-    is_told = format_ in TABLES and not imported.taken  # every column is named, so that none is guessed wrongly
-    if is_told or imported.pool.n_agents < 2 or (imported.pool.present.sum(axis=0) > 1).any():
+    """Refuse a pool of several agents in which no item has responses of two agents.
+
+    Raises: ImportFormatError [import-columns], [import-unshared].
+    """
+    is_explicit = format_ in TABLES and not imported.taken  # every column is named, so that none is guessed wrongly
+    if is_explicit or imported.pool.n_agents < 2 or (imported.pool.present.sum(axis=0) > 1).any():
         return
     if format_ in TABLES:
         raise unknown_layout(path, f"no item has responses of two agents ({imported.taken[:MOST_TAKEN]})", ())
     raise ImportFormatError(
         f"{path}: no item has responses of two agents: got {counted(imported.pool.n_agents, 'agent')} and "
-        f"{counted(imported.pool.n_items, 'item')}. Name files in which the agents answer the same items.",
+        f"{counted(imported.pool.n_items, 'item')}. Pass files in which the agents respond to the same items.",
         slug="import-unshared",
     )
 
 
 def _refuse_losses(imported: ImportedPool) -> None:
     if imported.share_dropped > MAX_DROPPED:
-        is_twice = SECOND_RESPONSE in imported.left_out
+        has_second = SECOND_RESPONSE in imported.left_out
         columns = " If several columns name an item together, add --column item=A+B; if one numbers repeats, --column repeat=A."
         n_all = imported.n_dropped + imported.pool.n_responses
         raise ImportFormatError(
             f"{imported.n_dropped:,} of {n_all:,} responses would be lost ({imported.share_dropped:.0%}; {MAX_DROPPED:.0%} may): "
             f"{'; '.join(imported.dropped)}. Give files in which each agent answers an item once, or go on without them: "
-            f"`youden import … --allow-dropped`.{columns * is_twice}",
+            f"`youden import … --allow-dropped`.{columns * has_second}",
             slug="import-dropped",
         )
 
@@ -212,7 +215,7 @@ def _bring_any(path: Path, place: Path, *, known: Pool | None = None) -> Importe
 
 
 def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> ImportedPool:
-    """The pool, if it can be ranked. Raises: ImportFormatError; PoolError [init-columns]."""
+    """Return the pool if it can be ranked. Raises: ImportFormatError; PoolError [init-columns]."""
     _refuse_losses(imported)
     _refuse_unshared(imported, path, format_)
     if imported.pool.n_agents < LEAST_AGENTS:
@@ -223,9 +226,9 @@ def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> I
         raise PoolError(
             f"{path}, {imported.taken[:MOST_TAKEN]}. {agents} "
             + (
-                f"Call the column that says whose a response is `model`, or say which it is: {command}"
+                f"Rename the column with the agents to `model`, or pass its name: {command}"
                 if format_ == "table"
-                else "Name a folder with the files of all agents."
+                else "Pass a folder with the files of all agents."
             ),
             slug="init-columns",
         )
@@ -347,13 +350,14 @@ def _line(key: str, value: str) -> str:
 
 
 def _judge_from(judge: str, file: Path) -> str:
-    """A judge given by a path is named from the config's own folder, and so is a file that has the name of another judge."""
+    """Return the judge as the config names it: by a path from the config's folder if it was given by a path, or if it is a local
+    file with the name of a shipped judge."""
     path = judge if judge.endswith((".yaml", ".yml")) else _shadow_of(judge, file)
     return judge if path is None else Path(os.path.relpath(path, file.parent)).as_posix()
 
 
 def _shadow_of(judge: str, file: Path) -> Path | None:
-    """The local file that would be meant by a shipped judge's name in the config `file`."""
+    """Find the local file that the config `file` would use for the name of a shipped judge; None if there is none."""
     path = judge_beside(judge, file.parent) or local_judge(judge)
     return path if path is not None and report_judge_shadow(judge, path) else None
 

@@ -1,6 +1,6 @@
 """Parses JSON as servers and tools write it, beyond what the standard allows.
 
-orjson parses whatever is strict JSON. Only text that it refuses is read a second time, by `json`, which accepts the constants
+orjson parses strict JSON. Only text that it rejects is parsed a second time, by `json`, which accepts the constants
 NaN, Infinity and -Infinity, and lone surrogates.
 """
 
@@ -90,17 +90,17 @@ def _parse_int(digits: str) -> int | float:
 
 
 def is_nested_deeper(value: Any, max_depth: int) -> bool:
-    """Tell whether lists and objects in `value` are nested more than `max_depth` deep.
+    """Return whether lists and objects in `value` are nested more than `max_depth` deep.
 
     >>> is_nested_deeper([[1], {"a": []}], 3), is_nested_deeper([[1], {"a": []}], 2)
     (False, True)
     """
-    level, depth = [value], 0
-    while level := [one for one in level if isinstance(one, list | dict)]:
+    nodes, depth = [value], 0
+    while nodes := [node for node in nodes if isinstance(node, list | dict)]:
         depth += 1
         if depth > max_depth:
             return True
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+        nodes = [child for node in nodes for child in (node.values() if isinstance(node, dict) else node)]
     return False
 
 

@@ -73,8 +73,8 @@ def split_reasoning(reply: str) -> Answer:
     if _ANY_CHANNEL.search(reply):
         return _after_channels(reply)
     if _BARE_ANALYSIS.match(reply):
-        _, found, answer = reply.rpartition(_BARE_FINAL)
-        return Answer(answer if found else None, reasoned=True)
+        _, separator, answer = reply.rpartition(_BARE_FINAL)
+        return Answer(answer if separator else None, reasoned=True)
     open_names: list[str] = []
     end = None
     reasoned = False
@@ -84,7 +84,7 @@ def split_reasoning(reply: str) -> Answer:
         if _is_opening(tag):
             open_names.append(name)
             continue
-        # a closing tag ends its outermost block, with all blocks in it; one without an opening tag ends all before it
+        # a closing tag ends the outermost open block of its name, and all blocks in it; without such a block, all open blocks
         open_names = open_names[: open_names.index(name)] if name in open_names else []
         end = tag.end()
     if open_names:
@@ -93,9 +93,9 @@ def split_reasoning(reply: str) -> Answer:
 
 
 def without_leading_reasoning(text: str) -> str | None:
-    """Return a generated text without the reasoning that it begins with; None if that is not finished.
+    """Return a generated text without the reasoning that it begins with; None if the reasoning is not finished.
 
-    Tags further inside belong to the text.
+    Tags after other words belong to the text.
 
     Examples
     --------
@@ -104,12 +104,12 @@ def without_leading_reasoning(text: str) -> str | None:
     >>> without_leading_reasoning("Write <think> first.")
     'Write <think> first.'
     """
-    found = split_reasoning(text)
+    answer = split_reasoning(text)
     first = _TAG.search(text)
     is_inside = first is not None and bool(text[: first.start()].strip()) and _is_opening(first)
-    if not found.reasoned or (is_inside and not _ANY_CHANNEL.search(text)):
+    if not answer.reasoned or (is_inside and not _ANY_CHANNEL.search(text)):
         return text
-    return None if found.text is None else found.text.strip()
+    return None if answer.text is None else answer.text.strip()
 
 
 def _is_opening(tag: re.Match[str]) -> bool:
@@ -117,7 +117,7 @@ def _is_opening(tag: re.Match[str]) -> bool:
 
 
 def _after_channels(reply: str) -> Answer:
-    """The message of the last channel, if that is the final one."""
+    """Return the message of the last channel, if that is the final one."""
     last = next(reversed([*_CHANNEL.finditer(reply)]), None)
     if last is None or last[1].casefold() != "final" or _ANY_CHANNEL.search(reply, last.end()):
         return Answer(None, reasoned=True)

@@ -21,14 +21,14 @@ _KINDS = {
 
 
 class SpecialFileError(OSError):
-    """A path is a named pipe, a socket, a device or a folder, where a regular file is read."""
+    """A path is a named pipe, a socket, a device or a folder, but has to be a regular file."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
 
 def special_kind(path: str | PathLike[str]) -> str | None:
-    """Name what is at `path`, links followed, if it is there and no regular file; else return None.
+    """Name the kind of what is at `path`, following links; None for a regular file, or if nothing is there.
 
     >>> special_kind("/dev/null"), special_kind("no such file")
     ('a device', None)
@@ -41,7 +41,7 @@ def special_kind(path: str | PathLike[str]) -> str | None:
 
 
 def check_regular(path: str | PathLike[str]) -> None:
-    """Raise SpecialFileError if `path` is there and is no regular file, before it is opened."""
+    """Raise SpecialFileError if `path` exists and is not a regular file; to be called before it is opened."""
     if (kind := special_kind(path)) is not None:
         raise SpecialFileError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 

@@ -1,8 +1,8 @@
-"""Texts in cells that no spreadsheet runs as a formula, and the way back to the text.
+"""Guards texts that a spreadsheet would run as formulas, and removes the guards again.
 
-A spreadsheet that opens a CSV file runs a field that begins as a formula does. A guarded field begins with an apostrophe. Some
-texts have an apostrophe there themselves, so a column `guarded` names the columns of each row whose apostrophe is a guard;
-without that column no apostrophe is taken for one.
+A spreadsheet that opens a CSV file runs a field that begins as a formula does. A guarded field begins with an apostrophe. Because
+some texts themselves begin with an apostrophe, a column `guarded` names the guarded columns of each row; without that column, no
+apostrophe is removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def is_run_by_spreadsheets(text: str) -> bool:
-    """Whether a spreadsheet may run a field with this text.
+    """Return whether a spreadsheet may run a field with this text.
 
     >>> [is_run_by_spreadsheets(text) for text in ("=1+1", " ＠a", "\\tx", "a=b", "")]
     [True, True, True, False, False]
@@ -32,7 +32,7 @@ def is_run_by_spreadsheets(text: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a plain number, which a spreadsheet shows as it is.
+    """Return whether a text is a plain number, which a spreadsheet shows as it is.
 
     >>> [is_number(text) for text in ("-0.5", "+1e-3", "-1+2", "-")]
     [True, True, False, False]
@@ -50,7 +50,7 @@ def guard(text: str) -> str:
 
 
 def without_guards(row: Mapping[str, V]) -> dict[str, V]:
-    """Take the column `guarded` out of a row, and the apostrophes out of the columns that it names.
+    """Return a row without the column `guarded`, and without the apostrophes of the columns that it names.
 
     >>> without_guards({"text": "'=1+1", "prompt": "'a", "guarded": "text"})
     {'text': '=1+1', 'prompt': "'a"}

@@ -34,10 +34,9 @@ def misfit(
     keys: what a key at the top may be called, to help with an unknown one. hidden: keys whose values may be secret. shown:
     whether any value is. whole: a name for the data.
     """
-    found = error.errors(include_url=False, include_context=False)
-    ways = [[str(part) for part in one["loc"] if not _TYPE.fullmatch(str(part))] for one in found]
-    at = _deepest([one["loc"] for one in found])
-    first, way = found[at], ways[at]
+    errors = error.errors(include_url=False, include_context=False)
+    first = errors[_deepest([each["loc"] for each in errors])]
+    way = [str(part) for part in first["loc"] if not _TYPE.fullmatch(str(part))]
     place, reason = ".".join(way), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         return unknown_key(place, keys if len(way) == 1 else ())
@@ -52,7 +51,7 @@ def misfit(
 
 
 def _deepest(places: Sequence[tuple[int | str, ...]]) -> int:
-    """Return the index of the first error; of those of one value that may be of several types, of the one deepest in it."""
+    """Return the index of the first error; if its value may be of several types, that of the deepest error in the value."""
     tag = next((n for n, part in enumerate(places[0]) if _TYPE.fullmatch(str(part))), len(places[0]))
     if tag == len(places[0]):
         return 0
@@ -63,7 +62,7 @@ def _deepest(places: Sequence[tuple[int | str, ...]]) -> int:
 _TYPE = re.compile(
     r"constrained-\w+|(json-or-python|nullable|function-\w+|dict|list|tuple)\[.*|dict|list|str|int|float|bool|none"
 )
-"""Parts of a pydantic location that name the type tried, and no key."""
+"""Parts of a pydantic location that are not keys, but name a type that was tried."""
 
 
 def unknown_key(key: str, known: Iterable[str] = ()) -> str:

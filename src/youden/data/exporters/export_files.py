@@ -29,8 +29,8 @@ class Exported:
 class Terms:
     """overwrite: whether files that are there are replaced; a folder never is.
 
-    organization: who made the run, in formats that ask. raw_cells: whether texts in CSV files that a spreadsheet would run as
-    formulas are left as they are.
+    organization: who made the run, in formats that ask. raw_cells: whether CSV files keep texts unchanged that a spreadsheet
+    would run as formulas.
     """
 
     overwrite: bool = False

@@ -84,7 +84,7 @@ def files_of(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
     """Write tables as `files_of` places them; returns the files.
 
-    raw_cells: whether texts that begin as formulas do are left as they are in CSV files.
+    raw_cells: whether CSV files keep texts unchanged that begin as formulas do.
 
     Raises: ConfigError [export-format]; [duckdb-missing] where `duckdb` is not installed.
     """
@@ -101,17 +101,19 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
 
 
 def _guarded(table: pa.Table) -> pa.Table:
-    """Guard the texts that a spreadsheet would run; the column `guarded` tells which, if there are any."""
+    """Guard the texts that a spreadsheet would run; a column `guarded` names their columns, if there are any."""
     guarded = [""] * len(table)
     for name in table.column_names:
         if not pa.types.is_string(table.schema.field(name).type):
             continue
         texts = table.column(name).to_pylist()
-        runs = [row for row, text in enumerate(texts) if text and is_run_by_spreadsheets(text) and not is_number(text)]
-        for row in runs:
+        guarded_rows = [
+            row for row, text in enumerate(texts) if text and is_run_by_spreadsheets(text) and not is_number(text)
+        ]
+        for row in guarded_rows:
             texts[row] = guard(texts[row])
             guarded[row] += f" {name}" if guarded[row] else name
-        if runs:
+        if guarded_rows:
             table = table.set_column(table.column_names.index(name), name, pa.array(texts, pa.string()))
     return table.append_column(GUARDED, pa.array(guarded)) if any(guarded) else table
 

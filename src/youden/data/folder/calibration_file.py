@@ -25,7 +25,7 @@ class CalibrationRecord(StrictFile):
     Attributes
     ----------
     judge : mapping
-        Everything of the judge that an answer depends on, as runs sign it.
+        Everything of the judge that an answer depends on, as in the signature of a run.
     pool : str
         Digest of the pool.
     date : str
@@ -48,8 +48,8 @@ class CalibrationRecord(StrictFile):
     n_calls: int
 
     def is_of(self, judge: Mapping[str, Json]) -> bool:
-        """Whether `judge` is asked the same, whatever it is called and whichever model version served it."""
-        return _asked(self.judge) == _asked(judge)
+        """Return whether `judge` gets the same requests, whatever its name and the model version that served it."""
+        return _request_fields(self.judge) == _request_fields(judge)
 
     def text(self, *, pool: str | None) -> str:
         """Format the result in one line. pool : digest of the run's pool."""
@@ -87,7 +87,7 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
     RunFolderError
         As `read_calibrations`.
     """
-    others = [one for one in read_calibrations(runs) if not (one.pool == record.pool and one.is_of(record.judge))]
+    others = [old for old in read_calibrations(runs) if not (old.pool == record.pool and old.is_of(record.judge))]
     file = CalibrationFile(calibrations=[*others, record])
     with replacing(runs / CALIBRATIONS) as fresh:
         fresh.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
@@ -101,7 +101,7 @@ def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None)
     runs : Path
         Folder that holds the run.
     judge : mapping
-        The judge as the run's answers sign it.
+        The judge, as in the signature of the run's answers.
     pool : str or None
         Digest of the run's pool; its calibration is preferred.
 
@@ -116,11 +116,11 @@ def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None)
         As `read_calibrations`.
     """
     for folder in (runs, DEFAULT_RUNS):
-        found = [one for one in read_calibrations(folder) if one.is_of(judge)]
-        if found:
-            return next((one for one in reversed(found) if one.pool == pool), found[-1])
+        records = [record for record in read_calibrations(folder) if record.is_of(judge)]
+        if records:
+            return next((record for record in reversed(records) if record.pool == pool), records[-1])
     return None
 
 
-def _asked(judge: Mapping[str, Json]) -> dict[str, Json]:
+def _request_fields(judge: Mapping[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in judge.items() if key not in ("name", "served")}

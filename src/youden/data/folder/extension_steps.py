@@ -1,4 +1,4 @@
-"""The steps by which a run grew, and the one that was not finished, as the run's config.yaml lists them."""
+"""Defines the extensions of a run, and the one that was not finished, as the run's config.yaml lists them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from youden.nouns import ExtensionKind
 
 POOLS = ("agents", "items", "repeats")
-"""What in an extension names a pool."""
+"""Fields of an extension that name a pool."""
 
 _Text = Annotated[str, Field(min_length=1)]
 
 
 class ExtensionStep(BaseModel):
-    """One step by which a run grew: agents, items or repeats of another pool (a path), or more calls, on all or on some agents.
+    """One extension of a run: agents, items or repeats of another pool (a path), or more calls, on all or on some agents.
 
-    calls: of both arms; beside a pool None for as many as the run's own agents, items or repeats have on average.
-    top, within: of a round of a search, see `Extension`.
+    calls: of both trial types; with a pool, None for as many as the run's own agents, items or repeats have on average.
+    top, within: options of a round of a search, see `Extension`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -52,7 +52,7 @@ class ExtensionStep(BaseModel):
 
     @property
     def joins(self) -> tuple[ExtensionKind, str | None]:
-        """What joins, and the pool that brings it."""
+        """The kind of the extension, and the pool that it adds; None for calls alone."""
         pools: dict[ExtensionKind, str | None] = {"agents": self.agents, "items": self.items, "repeats": self.repeats}
         return next(((kind, pool) for kind, pool in pools.items() if pool is not None), ("calls", None))
 
@@ -69,7 +69,7 @@ class UnfinishedExtension(BaseModel):
     calls, focus, width, top, within
         The options that were given.
     max_cost : float, optional
-        The cap in USD that was given; another one continues the same extension.
+        The cap in USD that was given; a command with another cap continues the same extension.
     pool : str
         Digest of the run's pool with this extension.
     first : int
@@ -77,7 +77,7 @@ class UnfinishedExtension(BaseModel):
     number : int
         Number of extensions before `step`; in a search, greater than `first` from its second round on.
     step : ExtensionStep
-        The step, or the round of a search, that was asked last.
+        The step, or the round of a search, that was judged last.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -104,7 +104,7 @@ class UnfinishedExtension(BaseModel):
         return typed(["youden", "extend", str(run), *(word for pair in words for word in pair)])
 
     def is_asked_by(self, given: Mapping[str, object]) -> bool:
-        """Return whether a command with these options is the same command; pools are compared by the caller, by contents."""
+        """Return whether a command with these options is the same command; the caller compares the contents of pools."""
         pools = [(getattr(self, name) is None) == (given.get(name) is None) for name in POOLS]
         same = [getattr(self, name) == given.get(name) for name in ("calls", "width", "top", "within")]
         return all(pools + same) and set(self.focus) == set(cast("list[str]", given.get("focus") or []))

@@ -1,4 +1,7 @@
-"""One process at a time judges a run's folder, whichever store it pays into. The system releases the lock of a killed process."""
+"""Lets one process at a time judge a run's folder, whichever store it uses.
+
+The operating system releases the lock of a killed process.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("ab") as file:
-        if not _locked(file):
+        if not _try_lock(file):
             raise JudgeError(
                 f"Another process is judging {folder}, and both would pay for the same answers. Wait until it has ended, or "
                 "stop it and run the same command again.",
@@ -34,7 +37,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _try_lock(file: IO[bytes]) -> bool:
     """Lock the file until it is closed. Returns False if another process has locked it."""
     try:
         if sys.platform == "win32":

@@ -53,7 +53,7 @@ def _way_on(path: Path) -> str:
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
 OWN_STORE = "verdicts.db"
-"""The store in a run's folder: of runs that began before projects had one, and of a judge that is asked the same once more."""
+"""The store in a run's folder: of runs that began before projects had one, and of runs that query the same judge again."""
 
 _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width`, `top` and `within` can stand."""
@@ -131,7 +131,7 @@ class RunConfig(BaseModel):
     made besides, on pairs that seem to agree too much, before they are linked; 0 for none. clones: agents that their texts show
     to be one; `youden run` writes them into the run's folder.
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
-    drawn: written by youden into a run's folder. unfinished: likewise, the extension that was stopped before it was ranked.
+    drawn: written by youden into a run's folder. unfinished: likewise; the extension that was stopped before it was ranked.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
     ray: what `youden judge --engine ray` places on a cluster.
     store: a path, an sqlite URL or postgresql://USER@HOST/DATABASE, None for the store that the run's folder names, else the
@@ -272,12 +272,12 @@ class RunConfig(BaseModel):
 
     @cached_property
     def file(self) -> Path | None:
-        """Its file, None where it has none."""
+        """The config's file; None if it was not read from one."""
         return None
 
     @cached_property
     def judge_name(self) -> str | None:
-        """The name by which a judge's file was found beside the config, None where its path was given."""
+        """The name by which a judge's file was found next to the config; None if it was not found by a name."""
         return None
 
     @property
@@ -330,7 +330,7 @@ def config_at(place: Path, changes: Mapping[str, Json]) -> RunConfig:
         raise ConfigError(
             f"{place}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
         ) from error
-    # as cached properties: they are no part of what the run is
+    # set as cached properties, because they are no part of what the run is
     config.__dict__ |= {"beside": place.parent, "file": place, "judge_name": judge_name}
     return config
 

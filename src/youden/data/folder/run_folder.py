@@ -211,11 +211,11 @@ class RunFolder:
         self.write_rates_of_items([(0, rates)], rates)
 
     def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
-        """Rates that come in blocks of items, with the item that each begins at. of: whose agents, items and split these are."""
+        """Write rates that come in chunks of items, each with its first item. of: has their agents, items and split."""
         trial_tables.write_rates(self.file("rates.parquet"), blocks, of)
 
     def read_rates(self) -> Rates:
-        """The rates with their split, and with `detail` None."""
+        """Read the rates with their split; `detail` is None."""
 
         def split_of_plan() -> Split | None:
             return self.read_plan_alone().split if self.has("plan.parquet") else None
@@ -290,12 +290,12 @@ class RunFolder:
 
     @property
     def calibration(self) -> str | None:
-        """One line on the stored calibration of the run's judge; None if it has none. Raises: RunFolderError."""
+        """One line on the stored calibration of the run's judge; None if there is none. Raises: RunFolderError."""
         if not self.has("verdicts.parquet"):
             return None
         pool = self.read_pool().digest
-        found = find_calibration(self.path.resolve().parent, self.judged_by(), pool=pool)
-        return None if found is None else found.text(pool=pool)
+        record = find_calibration(self.path.resolve().parent, self.judged_by(), pool=pool)
+        return None if record is None else record.text(pool=pool)
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""

@@ -61,7 +61,7 @@ class _Split(StrictFile):
     holdout: str
 
     @classmethod
-    def of(cls, split: Split) -> _Split:
+    def from_split(cls, split: Split) -> _Split:
         return cls(
             rule=split.rule,
             fraction=split.fraction,
@@ -125,7 +125,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
         agents=plan.agent_ids,
         items=plan.item_ids,
-        split=_Split.of(plan.split),
+        split=_Split.from_split(plan.split),
         digest=plan.digest,
     )
     write_table(
@@ -307,17 +307,19 @@ def verdict_blocks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequenc
 
 class RatesMetadata(TableMetadata):
     noun: Literal["rates"] = "rates"
-    """split: None in files of version 0.2.0, which did not store it."""
-
     independent: IndependentRule
     agents: tuple[str, ...]
     items: tuple[str, ...]
     split: _Split | None = None
+    """None in files of version 0.2.0, which did not store it."""
 
 
 def write_rates(path: Path, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
-    """A row an ordered pair on an item, in blocks of items, each with the item that it begins at; its own items are numbered from
-    0. of: whose agents, items and split these are. `detail` stays in the verdicts."""
+    """Write one row per ordered pair and item, from chunks of items.
+
+    blocks: each chunk with its first item; the items inside a chunk are numbered from 0. of: has the agents, items and split of
+    the rates. `detail` stays in the verdicts.
+    """
     writer, agents, items = None, of.agent_ids, of.item_ids
     with replacing(path) as fresh:
         try:
@@ -326,7 +328,7 @@ def write_rates(path: Path, blocks: Iterable[tuple[int, Rates]], of: Plan | Rate
                 values = {column.name: getattr(rates, column.name)[order] for column in RATES}
                 table = encoded(RATES, values | {"item": values["item"] + start}, {"agents": agents, "items": items})
                 if writer is None:
-                    split = _Split.of(of.split)
+                    split = _Split.from_split(of.split)
                     said = RatesMetadata(independent=of.independent, agents=agents, items=items, split=split)
                     writer = pq.ParquetWriter(fresh, with_table_metadata(table.schema, said), compression="zstd")
                 writer.write_table(table)
@@ -342,7 +344,7 @@ def _order(rates: Rates) -> Positions | slice:
 
 
 def read_rates(path: Path, *, older_split: Callable[[], Split | None]) -> Rates:
-    """The rates with `detail` None: tally the verdicts for the independent arm by other item. Raises: RunFolderError.
+    """Read the rates; `detail` is None: tally the verdicts for independent trials by their other item. Raises: RunFolderError.
 
     older_split: returns the split of a file that stores none, or None if nothing was held out.
     """

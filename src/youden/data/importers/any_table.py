@@ -67,14 +67,17 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
 
 
 def _with_unique_items(files: Sequence[Path], said: Mapping[str, str]) -> Guess | None:
-    """Columns of tables that are read word for word, if item ids restart; else None. Raises: ImportFormatError [import-ids]."""
+    """Find the columns of tables with known column names, if item ids restart; else return None.
+
+    Raises: ImportFormatError [import-ids].
+    """
     rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in table_rows(file)]
     named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(said)
     places = {noun: column for noun, column in named.items() if noun in ("item", "text", "prompt", "repeat")}
     unused = tuple(name for name in rows[0] if name not in (*named.values(), FILE))
-    found = Guess(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
-    unique = with_unique_items(found, rows, place=str(files[0]))
-    return None if unique is found else unique
+    columns = Guess(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
+    unique = with_unique_items(columns, rows, place=str(files[0]))
+    return None if unique is columns else unique
 
 
 def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
@@ -118,7 +121,7 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
     told: noun → column, where it is known. known: what the same place held before, whose prompts keep the ids that were made for
     them.
 
-    Raises: ImportFormatError naming file and place: [import-columns] where no column can be the text, the agent or the item.
+    Raises: ImportFormatError naming file and place: [import-columns] if no column can be the text, the agent or the item.
     """
     path, told = paths[0], told or {}
     joiner = Joiner(path.stem, merges=True)
@@ -126,8 +129,8 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
         tables = [foreign_table(path, path.name, _text_rows(path, joiner.replaced), told, joiner.note)]
     else:
         files = _files(paths)
-        found = ((file, table) for file in files for table in _tables(file, joiner))
-        tables = [foreign_table(file, name, rows, told, joiner.note) for file, (name, rows) in found if rows]
+        named_rows = ((file, table) for file in files for table in _tables(file, joiner))
+        tables = [foreign_table(file, name, rows, told, joiner.note) for file, (name, rows) in named_rows if rows]
         if not tables and path.is_dir() and any(file.suffix.lower() in _TEXTS for file in path.rglob("*/*")):
             tables = [foreign_table(path, path.name, _text_rows(path, joiner.replaced), told, joiner.note)]
         if not tables:
@@ -160,13 +163,13 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
 
 
 def _keys(files: Sequence[Path]) -> list[str]:
-    """The keys of JSON files that hold an object."""
+    """List the keys of JSON files that hold an object."""
     values = [parse_json(read_text(file), file) for file in files if file.suffix.lower() == ".json"]
     return list(dict.fromkeys(key for value in values if isinstance(value, dict) for key in value))
 
 
 def _add_known(table: ForeignTable, joiner: Joiner, *, places: Sequence[str], told: Mapping[str, str]) -> str:
-    """Add the responses of a table of a known layout; return in words what was taken for what."""
+    """Add the responses of a table of a known layout, and describe which columns were used."""
     named = {**known_columns(table.first_row), **told}
     agent = " / ".join(str(table.flat_rows[0][place]) for place in places) or table.name
     columns = Columns.of(table.file, table.first_row, columns=named, agent=agent, joiner=Joiner(table.name))
@@ -185,7 +188,7 @@ def _columns(
     told: Mapping[str, str],
     beside: Sequence[ForeignTable],
 ) -> tuple[Columns, str]:
-    """Which columns of tables of one layout are what, and that in words.
+    """Decide which columns of tables of one layout are what, and describe that in words.
 
     Raises: ImportFormatError [import-columns], [import-ids].
     """
@@ -241,13 +244,13 @@ def _row(placed: tuple[str, Mapping[str, Json]]) -> tuple[str, dict[str, Json]]:
 
 
 def _json_rows(file: Path, replaced: Replacements) -> Rows:
-    """Rows of one JSON value, or of lines of JSON."""
+    """Read the rows of one JSON value, or of lines of JSON."""
     text = read_text(file, replaced)
     try:
-        found = parse_json(text, file, replaced)
+        value = parse_json(text, file, replaced)
     except ImportFormatError:
         return list(map(_row, parse_lines(text, file, replaced)))
-    return [(f"{file}, row {number}", row) for number, row in enumerate(rows_of_json(found), 1)]
+    return [(f"{file}, row {number}", row) for number, row in enumerate(rows_of_json(value), 1)]
 
 
 def _text_rows(folder: Path, replaced: Replacements) -> Rows:

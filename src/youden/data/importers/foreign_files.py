@@ -51,7 +51,7 @@ def files_of(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> li
         elif path.is_file():
             found[path] = None
         else:
-            problem = f"it is {kind}, no file" if (kind := special_kind(path)) else "there is no such file or folder"
+            problem = f"it is {kind}, not a file" if (kind := special_kind(path)) else "there is no such file or folder"
             raise wrong(path, f"{problem}. Give {what}.", slug="import-not-found")
     return list(found)
 
@@ -89,7 +89,7 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
 
 
 def read_json(path: Path, replaced: Replacements | None = None) -> Json:
-    """The file's one value, as `parse_json` reads it. Raises: ImportFormatError [import-json]."""
+    """Read the one JSON value of a file, as `parse_json` does. Raises: ImportFormatError [import-json]."""
     return parse_json(read_text(path, replaced), path, replaced)
 
 
@@ -113,8 +113,8 @@ def parse_json(
     try:
         parsed = parse_tolerantly(decoded)
     except JSONDecodeError as error:
-        at = f"column {error.colno}" if "\n" not in decoded else f"line {error.lineno}, column {error.colno}"
-        raise wrong(place, f"it is no JSON ({error.msg}, {at}). {remedy}.", slug="import-json") from error
+        position = f"column {error.colno}" if "\n" not in decoded else f"line {error.lineno}, column {error.colno}"
+        raise wrong(place, f"it is no JSON ({error.msg}, {position}). {remedy}.", slug="import-json") from error
     if decoded.count("[") + decoded.count("{") > MAX_DEPTH and is_nested_deeper(parsed.value, MAX_DEPTH):
         problem = f"its lists and objects are nested more than {MAX_DEPTH} deep. {remedy}."
         raise wrong(place, problem, slug="import-json")
@@ -125,12 +125,12 @@ def parse_json(
 
 
 def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """(place, object) of each line that is not blank, as `parse_json` reads it. Raises: ImportFormatError [import-json]."""
+    """Yield (place, object) of each line that is not blank, as `parse_json` reads it. Raises: ImportFormatError [import-json]."""
     yield from parse_lines(read_text(path, replaced), path, replaced)
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """As `read_lines`, of the text of the file at `path`."""
+    """Yield what `read_lines` does, from the text of the file at `path`."""
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.isspace():
             place = f"{path}, line {number}"

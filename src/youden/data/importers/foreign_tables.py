@@ -1,4 +1,4 @@
-"""Tables as other tools' files hold them: which of several hold responses, which of their rows, and from which folder and file.
+"""Selects the tables and rows in other tools' files that hold responses, and records the folder and file of each.
 
 A table without responses belongs to no agent: it may hold prompts, and is otherwise not read.
 """
@@ -57,7 +57,7 @@ _TIME = re.compile(
 )
 _KIND = re.compile(r"(^|[._ ])(type|kind)$", re.IGNORECASE)
 _MAX_LISTED = 250
-"""Most characters of columns that an error lists."""
+"""Maximum number of characters of columns that an error lists."""
 
 
 class ForeignTable(NamedTuple):
@@ -90,22 +90,22 @@ class ForeignTable(NamedTuple):
         return list(dict.fromkeys(column for _, row in self.rows for column in row))
 
     def text_column(self, told: Mapping[str, str]) -> str | None:
-        """Return the column that is told or named as a response and holds texts, else None.
+        """Return the column of responses that the user gave, or that is named as one and holds texts; else None.
 
-        Of a known layout it is all of its columns.
+        For a known layout, return a text that lists all its columns.
         """
         if "text" in told:
             return told["text"] if set(told["text"].split(",")) & {*self.columns} else None
-        if "text" in (known := known_columns(self.first_row)):
-            return ", ".join(f"{noun}={column}" for noun, column in known.items())
-        return next((name for name in self._named("text") if is_text(self.flat_rows, name)), None)
+        if "text" in (columns := known_columns(self.first_row)):
+            return ", ".join(f"{noun}={column}" for noun, column in columns.items())
+        return next((name for name in self._columns_of("text") if is_text(self.flat_rows, name)), None)
 
-    def _named(self, noun: str) -> list[str]:
+    def _columns_of(self, noun: str) -> list[str]:
         return sorted((name for name in self.columns if noun_of(name) == noun), key=lambda name: order(name, noun))
 
     def prompts_by(self, item: str) -> tuple[str, dict[str, Json]] | None:
-        """Return a column of prompts, and its texts by the column `item`; None if one of the two is not there."""
-        for column in self._named("prompt") + self._named("text"):
+        """Return a column of prompts, and its texts by the ids in the column `item`; None if a column is missing."""
+        for column in self._columns_of("prompt") + self._columns_of("text"):
             prompts = {str(row[item]): row[column] for _, row in self.rows if row.get(item) and is_text([row], column)}
             if prompts:
                 return column, prompts
@@ -113,7 +113,7 @@ class ForeignTable(NamedTuple):
 
 
 def foreign_table(file: Path, name: str, rows: Rows, told: Mapping[str, str], say: Say) -> ForeignTable:
-    """Make a table with flat rows; if no column is a response, lists of objects are searched for one."""
+    """Make a table with flat rows; if no column holds responses, search lists of objects for one that does."""
     first_row = dict(rows[0][1])
     if "text" not in told and "text" in known_columns(first_row):
         return ForeignTable(file, name, rows, first_row)
@@ -128,14 +128,16 @@ def foreign_table(file: Path, name: str, rows: Rows, told: Mapping[str, str], sa
         return table
     for column in table.columns:
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
-            found = table._replace(rows=[(place, one) for place, row in table.rows for one in explode(row, column)])
-            if found.text_column(told) is not None:
-                return found
+            exploded = table._replace(
+                rows=[(place, part) for place, row in table.rows for part in explode(row, column)]
+            )
+            if exploded.text_column(told) is not None:
+                return exploded
     return table
 
 
 def _told_values(row: Mapping[str, Json], told: Mapping[str, str]) -> dict[str, Json]:
-    """The values of columns that are told as paths, or as several columns together."""
+    """Return the values of columns that the user gave as paths, or as several columns together."""
     values: dict[str, Json] = {}
     for noun, columns in told.items():
         for column in columns.split(",") if noun == "text" else [columns]:
@@ -147,7 +149,10 @@ def _told_values(row: Mapping[str, Json], told: Mapping[str, str]) -> dict[str, 
 
 
 def _with_header(rows: Rows) -> Rows:
-    """If the first row has no column of the others, it describes them: agents that it names become columns of the others."""
+    """Treat a first row that shares no column with the others as their description.
+
+    It is removed, and the agents that it names become columns of the others.
+    """
     (_, header), *others = rows
     if not others or any(name in header for _, row in others for name in row):
         return rows
@@ -156,7 +161,7 @@ def _with_header(rows: Rows) -> Rows:
 
 
 def _of_one_kind(rows: Rows, *, is_log: bool, say: Say) -> Rows:
-    """Leave out rows that name no model, if a column `type` or `kind` tells them from those that do.
+    """Leave out rows that name no model, if a column `type` or `kind` separates them from those that name one.
 
     In a log with a header, rows without a prompt are left out in the same way.
     """
@@ -179,7 +184,7 @@ def split_by_responses(
     holding = [table for table in named if table.text_column(told) is not None]
     inside = [table for table in holding if _ANSWER_FOLDERS & {part.lower() for part in _folders(path, table.file)}]
     chosen = inside or holding or list(tables)
-    return chosen, [table for table in tables if not any(table is one for one in chosen)]
+    return chosen, [table for table in tables if not any(table is other for other in chosen)]
 
 
 def singular(name: str) -> str:
@@ -188,7 +193,7 @@ def singular(name: str) -> str:
 
 
 def _folders(path: Path, file: Path) -> tuple[str, ...]:
-    """The folders between the path that a user named and a file in it."""
+    """Return the folders between the path that a user named and a file in it."""
     return file.relative_to(path).parts[:-1] if file.is_relative_to(path) else ()
 
 
@@ -201,20 +206,20 @@ def add_places(tables: Sequence[ForeignTable]) -> tuple[str, ...]:
         return ()
     files = [table.file for table in tables]
     stems = [_TIME.sub("", file.stem) for file in files]
-    folders = [next((one for one in file.parents if _TIME.sub("", one.name)), file.parent) for file in files]
+    folders = [next((path for path in file.parents if _TIME.sub("", path.name)), file.parent) for file in files]
     is_grid = len(set(stems)) < len(files) == len(set(zip(folders, stems, strict=True)))
     has_sheets = len(set(files)) < len(files)
     names = [table.name for table in tables] if has_sheets else suffixes([file.with_suffix("") for file in files])
     places = {FOLDER: suffixes(folders), FILE: stems} if is_grid else {FILE: names}
     places = {column: values for column, values in places.items() if len(set(values)) > 1}
-    for at, table in enumerate(tables):
+    for index, table in enumerate(tables):
         for row in table.flat_rows:
-            row.update({column: values[at] for column, values in places.items()})
+            row.update({column: values[index] for column, values in places.items()})
     return tuple(places)
 
 
 def with_prompts(found: Guess, rows: Sequence[dict[str, Json]], beside: Sequence[ForeignTable]) -> Guess:
-    """Add prompts from a table without responses that has the same item column, if the responses come without any."""
+    """Add prompts from a table without responses that has the same item column, if the responses have none."""
     item = found.places.get("item")
     if item is None or "prompt" in found.places:
         return found
@@ -227,7 +232,7 @@ def with_prompts(found: Guess, rows: Sequence[dict[str, Json]], beside: Sequence
 
 
 def check_columns(path: Path, told: Mapping[str, str], tables: Sequence[ForeignTable]) -> None:
-    """Raises: ImportFormatError [import-columns] if no table has a column that is told."""
+    """Check that a table has each column that the user gave. Raises: ImportFormatError [import-columns]."""
     present = {column for table in tables for column in table.columns}
     for noun, columns in told.items():
         if noun not in NOUNS:
@@ -240,7 +245,7 @@ def check_columns(path: Path, told: Mapping[str, str], tables: Sequence[ForeignT
 
 
 def refuse_lone_files(path: Path, pool: Pool, tables: Sequence[ForeignTable], places: Sequence[str]) -> None:
-    """Refuse a file that is an agent and shares no item with another agent, while others do.
+    """Refuse files that are agents and share no item with another agent, if other agents share items.
 
     Raises: ImportFormatError [import-columns].
     """
@@ -256,7 +261,7 @@ def refuse_lone_files(path: Path, pool: Pool, tables: Sequence[ForeignTable], pl
 
 
 def unknown_layout(path: Path, problem: str, columns: Sequence[str]) -> ImportFormatError:
-    """Make the error for files whose columns cannot be told apart; it names the option that maps them."""
+    """Make the error for files whose columns cannot be recognised; it names the option that maps them."""
     listed = ", ".join(name for name in columns if name not in (FOLDER, FILE))
     got = f": got the columns {listed[:_MAX_LISTED]}{' …' * (len(listed) > _MAX_LISTED)}" if listed else ""
     remedy = (

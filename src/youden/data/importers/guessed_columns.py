@@ -65,7 +65,7 @@ SUBJECTS = frozenset(
 """Words that name a group of items, and never an agent."""
 _ALL_NAMES = frozenset(name for names in NAMES.values() for name in names)
 _ASKERS = frozenset({"user", "session", "thread", "customer", "account", "project"})
-"""Words that name who asked, maybe more than once."""
+"""Words that name the person or context of a question, which may have several questions."""
 LAST_ANSWER = "[-1].content"
 """End of the path to the last message of a conversation, which is a response."""
 _PAIRED = re.compile(r"(model|agent|generator|assistant)_?(name|id)?_(a|b|1|2|left|right)")
@@ -74,10 +74,10 @@ _SURELY_AGENTS = ("agent", "model")
 _SHORT = 100
 _MOST_AGENTS = 500
 _MOST_CANDIDATES = 50
-"""Columns without a telling name that are compared with each other, each with each."""
+"""Maximum number of columns for agents, and of columns for items, that are compared each with each."""
 _TOGETHER = " + "
 FOLDER, FILE = "<folder>", "<file>"
-"""Columns that say from which folder and file a row comes."""
+"""Names of the columns that hold the folder and the file of a row."""
 
 Row = Mapping[str, Json]
 
@@ -104,7 +104,7 @@ def plain_name(column: str) -> str:
 
 
 def _parts(column: str) -> list[str]:
-    """The names along a path, at least one."""
+    """Return the plain names along a path, at least one."""
     return [plain_name(part) for part in re.split(r"\.|\[-?\d*\]", column) if part.strip()] or [plain_name(column)]
 
 
@@ -119,9 +119,9 @@ def words_of(column: str) -> set[str]:
 
 
 def noun_of(column: str) -> str | None:
-    """Return what a column or path is by its name; `about` for what is said about responses; None if the name says nothing.
+    """Return what a column or path is by its name; `about` for facts about responses; None if the name is not known.
 
-    A last part that says little, such as `text` or `id`, counts together with the one before.
+    A generic last part, such as `text` or `id`, is read together with the part before it.
 
     >>> noun_of("Question text"), noun_of("Model response"), noun_of("Expected answer"), noun_of("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -151,7 +151,7 @@ def _noun_of_name(name: str) -> str | None:
 
 
 def _noun_of_reference(noun: str | None, last: str) -> str | None:
-    """What a path or name is that ends in `last`, if what comes before is `noun`: an id of a response is none of an item."""
+    """Return what a path or name is that ends in `last` after a part that is `noun`: the id of a response is no id of an item."""
     if last not in ("id", "name"):
         return noun
     return {"text": "about", "prompt": "item", "item": "item", "agent": "agent"}.get(
@@ -160,7 +160,7 @@ def _noun_of_reference(noun: str | None, last: str) -> str | None:
 
 
 def order(column: str, noun: str) -> int:
-    """How sure the name is, 0 surest."""
+    """Return how sure it is that a column with this name is `noun`; 0 is the surest."""
     name, names = _parts(column)[-1], NAMES[noun]
     words = name.split("_")
     is_id = noun == "agent" and words[-1] == "id"  # a name says more
@@ -170,16 +170,16 @@ def order(column: str, noun: str) -> int:
 
 
 def guess(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str, str] | None = None) -> Guess | str:
-    """Find which column is what, or return in words which noun no column can be.
+    """Find which column is what, or return in words why that is not possible.
 
     Parameters
     ----------
     rows : sequence of mapping
         Flat rows of one table, or of several that lie in files of their own.
     places : sequence of str
-        Columns that tell from which folder and file a row comes, if there are several files.
+        Columns that hold the folder and the file of a row, if there are several files.
     told : mapping, optional
-        Noun to column, where it is known; for texts also several columns with commas, one per agent.
+        Noun to column, as far as the user gave them; for texts also several columns with commas, one per agent.
     """
     told = told or {}
     several = tuple(told.get("text", "").split(","))
@@ -208,7 +208,7 @@ def guess(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str,
         items += [_TOGETHER.join((place, name)) for name in by_noun.get("item", []) for place in places]
     others = [name for name in unnamed if _names_agents(rows, name) and _letters(rows, name)]
     tried = [([*agents, *places], items), ([*by_noun.get("group", []), *others], items)]
-    if len(places) > 1:  # prompts tell whether folders or files are the agents; ids may restart in each
+    if len(places) > 1:  # prompts decide whether folders or files are the agents, because ids may restart in each
         tried.insert(0, (tried[0][0], [name for name in prompts if name in ids]))
     found: tuple[str, ...] | None = (told["agent"],) if "agent" in told else None
     for candidates, shared in tried:
@@ -229,13 +229,13 @@ def guess(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str,
 
 
 def _by_noun(columns: Iterable[str]) -> dict[str | None, list[str]]:
-    """Columns by noun, the surest names first."""
-    found: dict[str | None, list[str]] = {}
+    """Group columns by noun, the surest names first."""
+    by_noun: dict[str | None, list[str]] = {}
     for column in columns:
-        found.setdefault(noun_of(column), []).append(column)
+        by_noun.setdefault(noun_of(column), []).append(column)
     for noun in NAMES:
-        found.get(noun, []).sort(key=partial(order, noun=noun))
-    return found
+        by_noun.get(noun, []).sort(key=partial(order, noun=noun))
+    return by_noun
 
 
 def _guessed(
@@ -273,7 +273,7 @@ def _guessed(
 
 
 def _prompt(rows: Sequence[Row], item: str, prompts: Sequence[str]) -> str | None:
-    """The first column of several texts, preferably with one text per item, as no agent's own template has."""
+    """Return the first column with different texts, preferably one with one text per item, unlike an agent's own template."""
     texts = {name: _values(rows, [name]) for name in prompts}
     varied = [name for name in prompts if len(set(texts[name])) > 1]
     ids = _values(rows, [item])
@@ -282,7 +282,7 @@ def _prompt(rows: Sequence[Row], item: str, prompts: Sequence[str]) -> str | Non
 
 
 def joined(columns: Sequence[str]) -> str:
-    """Name columns that are taken together as one, as `value` reads them."""
+    """Return the name of several columns that are read as one by `value`."""
     return _TOGETHER.join(columns)
 
 
@@ -295,7 +295,7 @@ def value(row: Row, column: str) -> Json:
 
 
 def names_agents_surely(column: str) -> bool:
-    """Whether the name of a column says that it names models or agents.
+    """Return whether the name of a column shows that it holds names of models or agents.
 
     >>> names_agents_surely("providedModelName"), names_agents_surely("name"), names_agents_surely("modelParameters.top_p")
     (True, False, False)
@@ -306,20 +306,22 @@ def names_agents_surely(column: str) -> bool:
 
 
 def is_text(rows: Sequence[Row], column: str) -> bool:
-    """Whether a column holds texts: strings that are not all numbers."""
+    """Return whether a column holds texts: strings that are not all numbers."""
     return _letters(rows, column) > 0
 
 
 def _is_prose(rows: Sequence[Row], column: str) -> bool:
-    """Whether most texts of a column have several words, as no id, path or time has."""
+    """Return whether most texts of a column have several words, unlike ids, paths and times."""
     texts = [text for row in rows if isinstance(text := row.get(column), str)]
     return sum(" " in text.strip() for text in texts) > len(texts) / 2
 
 
 def _holds_ids(rows: Sequence[Row], column: str) -> bool:
-    """Whether the values of a column may name items: texts and whole numbers, or lists of texts."""
-    values = [one for row in rows if (one := row.get(column)) is not None]
-    return not any(isinstance(one, bool | dict) or (isinstance(one, float) and not one.is_integer()) for one in values)
+    """Return whether the values of a column may name items: texts and whole numbers, or lists of texts."""
+    values = [cell for row in rows if (cell := row.get(column)) is not None]
+    return not any(
+        isinstance(cell, bool | dict) or (isinstance(cell, float) and not cell.is_integer()) for cell in values
+    )
 
 
 def _any_said(rows: Iterable[Row], column: str) -> bool:
@@ -328,9 +330,9 @@ def _any_said(rows: Iterable[Row], column: str) -> bool:
 
 
 def _values(rows: Sequence[Row], columns: Sequence[str]) -> list[str | None]:
-    """One text per row: the values of the columns, with runs of spaces as one; None if one is missing."""
+    """Return one text per row: the values of the columns, with runs of spaces as one; None if a value is missing."""
     if len(columns) == 1 and _TOGETHER not in columns[0]:
-        return [None if (one := row.get(columns[0])) is None else " ".join(str(one).split()) for row in rows]
+        return [None if (cell := row.get(columns[0])) is None else " ".join(str(cell).split()) for row in rows]
     parts = [_values(rows, [name]) for column in columns for name in column.split(_TOGETHER)]
     joined_parts = zip(*parts, strict=True) if parts else [()] * len(rows)
     return [None if None in row else " / ".join(map(str, row)) for row in joined_parts]
@@ -380,7 +382,7 @@ def _item(rows: Sequence[Row], agents: tuple[str, ...], items: Sequence[str]) ->
 
 
 def _restarts(rows: Sequence[Row], item: str, prompt: str) -> bool:
-    """Whether ids of items number the rows of each agent, so that one id has several prompts, and no prompt has one id."""
+    """Return whether ids of items restart, so that some id has several prompts, and some prompt several ids."""
     ids, prompts = _values(rows, [item]), _values(rows, [prompt])
     n_pairs = len(set(zip(ids, prompts, strict=True)))
     return noun_of(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
@@ -407,8 +409,8 @@ def _letters(rows: Sequence[Row], column: str) -> float:
 
 
 def _are_texts(value: Json) -> bool:
-    """Whether a value is a list of texts, or of lists of them."""
-    return isinstance(value, list) and all(isinstance(one, str) or _are_texts(one) for one in value)
+    """Return whether a value is a list of texts, or of lists of them."""
+    return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
 
 
 def _long(rows: Sequence[Row], column: str) -> bool:

@@ -190,7 +190,7 @@ def _done(sample: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _identity(message: Json) -> str:
-    """What tells a message from others: its id, or without one its role and content."""
+    """Return what identifies a message: its id, or without one its role and content."""
     return as_text(inner(message, "id") or [inner(message, "role"), inner(message, "content")])
 
 

@@ -26,7 +26,7 @@ _STEP = re.compile(r"\[(?P<at>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 class ColumnPath:
     """Keys and positions from a row to a value; with `rest`, from each element of the list found there.
 
-    together: further columns whose values are taken together with this one.
+    together: further columns, whose values are joined to this one's.
     """
 
     steps: tuple[str | int, ...]
@@ -53,7 +53,7 @@ class ColumnPath:
         return cls(tuple(known[: each[0]]), tuple(known[each[0] :])) if each else cls(tuple(known))
 
     def one(self, row: Mapping[str, Json]) -> Json:
-        """The value; None where the path, or one of several together, ends early."""
+        """Return the value; None if the path, or that of a column in `together`, ends early."""
         fields = row if isinstance(row, dict) else dict(row)  # without a copy per column
         values = [inner(fields, *steps) for steps in (self.steps, *self.together)]
         return values[0] if len(values) == 1 else None if None in values else " / ".join(map(str, values))

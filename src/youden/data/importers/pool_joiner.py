@@ -122,14 +122,16 @@ class Joiner:
         group: object = None,
         repeat: object = None,
     ) -> None:
-        """One response, or a list of several, which are repeats. Ids may be numbers. A null is left out; dropped are a text that
-        is no string, an empty id, and another response to an item that the agent has answered, unless `repeat` tells the two
-        apart."""
+        """Add one response, or a list of several, which are repeats. Ids may be numbers.
+
+        A null is left out. A text that is no string, an empty id, and a second response of the agent to the item are dropped, the
+        last only if `repeat` does not distinguish the two.
+        """
         texts: Sequence[object] = response_values(text) if isinstance(text, list) else [text]
         if not texts:
             self.leave_out(NO_TEXTS, place)
-        for one, label in zip(texts, nested_labels(repeat, len(texts)), strict=True):
-            self._add(agent, item, one, place=place, prompt=prompt, group=group, repeat=label)
+        for response, label in zip(texts, nested_labels(repeat, len(texts)), strict=True):
+            self._add(agent, item, response, place=place, prompt=prompt, group=group, repeat=label)
 
     def _add(
         self, agent: object, item: object, text: object, *, place: str, prompt: object, group: object, repeat: object
@@ -351,7 +353,7 @@ def _id(value: object) -> str | None:
 
 
 def nested_labels(repeat: T, n: int) -> list[T | int | str]:
-    """Label the `n` responses of one row, which has the label `repeat` itself, or None."""
+    """Label the `n` responses of one row; `repeat` is the label of the row, or None."""
     return [repeat] if n == 1 else [nth if repeat is None else f"{repeat}.{nth}" for nth in range(1, n + 1)]
 
 

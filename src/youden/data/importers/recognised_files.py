@@ -41,15 +41,15 @@ def recognised_format(paths: Sequence[Path]) -> str | None:
     """
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() and (found := _format_of(file)) is not None:
-                return found
+            if file.is_file() and (format_ := _format_of(file)) is not None:
+                return format_
     return None
 
 
 def _format_of(file: Path) -> str | None:
-    for pattern, named in _NAMES.items():
+    for pattern, format_ in _NAMES.items():
         if fnmatch(file.name, pattern):
-            return named
+            return format_
     if file.suffix.lower() not in _TEXT_FILES:
         return None
     with file.open("rb") as opened:

@@ -1,7 +1,7 @@
 """Reads the responses out of one value of a row: a text, a list of texts, a conversation, or the parts of a message.
 
 Tools write one response as a list of one text, and several samples as a list of several. A list of anything else, such as
-numbers, stays what it is.
+numbers, is kept as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TEXT_KEYS = ("text", "generated_text")
 
 
 def response_values(value: Json) -> list[Json]:
-    """List the responses in a value; a value that holds none that can be told apart is returned as the only one.
+    """List the responses in a value; a value in which none is recognised is returned as the only one.
 
     Of a conversation (a list of messages) the response is the content of the last message.
 
@@ -30,41 +30,41 @@ def response_values(value: Json) -> list[Json]:
         return response_values(value["content"])
     if not isinstance(value, list):
         return [value]
-    if all(isinstance(one, dict) for one in value):
-        return _of_objects([one for one in value if isinstance(one, dict)])
-    if all(one is None or isinstance(one, str | list) for one in value):
-        inner = [found for one in value for found in response_values(one)]
-        if all(one is None or isinstance(one, str) for one in inner):
-            return inner
+    if all(isinstance(element, dict) for element in value):
+        return _responses_in_objects([element for element in value if isinstance(element, dict)])
+    if all(element is None or isinstance(element, str | list) for element in value):
+        responses = [response for element in value for response in response_values(element)]
+        if all(response is None or isinstance(response, str) for response in responses):
+            return responses
     return [value]
 
 
-def _of_objects(objects: list[dict[str, Json]]) -> list[Json]:
+def _responses_in_objects(objects: list[dict[str, Json]]) -> list[Json]:
     if not objects:
         return []
     if "role" in objects[-1]:
         return response_values(objects[-1].get("content"))
-    if all("type" in one for one in objects):
-        parts = [one.get("text") for one in objects if str(one["type"]).endswith("text")]
+    if all("type" in part for part in objects):
+        parts = [part.get("text") for part in objects if str(part["type"]).endswith("text")]
         texts = [part for part in parts if isinstance(part, str)]
         return ["\n".join(texts)] if texts else [None]
     for key in TEXT_KEYS:
-        if all(isinstance(one.get(key), str) for one in objects):
-            return [one[key] for one in objects]
+        if all(isinstance(sample.get(key), str) for sample in objects):
+            return [sample[key] for sample in objects]
     whole: Json = list(objects)
     return [whole]
 
 
 def prompt_text(value: Json) -> Json:
-    """Join the texts of a prompt; anything that is no text stays what it is."""
+    """Join the texts of a prompt; return anything else unchanged."""
     parts = response_values(value)
     return "\n\n".join(part for part in parts if isinstance(part, str)) if _are_texts(parts) else value
 
 
 def single(value: Json) -> Json:
-    """Unwrap a list of one id."""
+    """Return the id in a list of one id; any other value unchanged."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _are_texts(values: list[Json]) -> bool:
-    return bool(values) and all(isinstance(one, str) for one in values)
+    return bool(values) and all(isinstance(value, str) for value in values)

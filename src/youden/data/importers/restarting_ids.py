@@ -1,7 +1,7 @@
-"""Finds item ids that start again in each subject, task or file, and the column that makes them unique together with the id.
+"""Finds item ids that restart in each subject, task or file, and the column that makes them unique.
 
-If an agent has several rows of one id, they are repeats, or different items whose ids restart. Prompts decide, if the table has
-any. Without prompts the name of the column decides, and a column whose name says neither is asked about.
+Several rows of an agent with one id are either repeats, or different items whose ids restart. Prompts decide, if the table has
+any. Without prompts the name of the column decides; if it is neither a name of groups nor of repeats, an error asks the user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REPEATS = NUMBERS | frozenset(
 )
 """Words that name what differs between responses to one item."""
 MIN_LINED_UP = 0.5
-"""Fraction of rows whose item, under a composite key, has to have responses of two agents."""
+"""Minimum fraction of rows whose item, under a composite key, has responses of two agents."""
 
 
 def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
@@ -58,18 +58,18 @@ def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess
     -------
     Guess
         `found` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
-        several columns, or with prompts in place of ids, if prompts differ and no column tells the ids apart.
+        several columns, or with prompts in place of ids, if prompts differ and no column distinguishes items of one id.
 
     Raises
     ------
-    ImportFormatError [import-ids]
-        If a column may tell ids apart or number repeats, and neither its name nor a prompt says which.
+    ImportFormatError
+        [import-ids]: if a column may distinguish items or repeats, and neither its name nor a prompt shows which.
     """
     return _with_repeats(_with_unique_items(found, rows, place=place), rows)
 
 
 def _with_repeats(found: Guess, rows: Sequence[Row]) -> Guess:
-    """Take the first column that is called as one and tells all responses of an agent to an item apart as numbers of repeats."""
+    """Number repeats by the first column that is named like that and distinguishes all responses of an agent to an item."""
     item = found.places.get("item", found.places.get("prompt"))
     names = [name for name in found.unused if NUMBERS & words_of(name)]
     if item is None or not names or "repeat" in found.places:
@@ -78,7 +78,7 @@ def _with_repeats(found: Guess, rows: Sequence[Row]) -> Guess:
     for name in names:
         repeats = _column(rows, [name])
         if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
-            unused = tuple(other for other in found.unused if other != name)
+            unused = tuple(column for column in found.unused if column != name)
             return replace(found, places={**found.places, "repeat": name}, unused=unused)
     return found
 
@@ -90,12 +90,12 @@ def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Gues
     agents = _column(rows, [*found.agents])
     ids = _column(rows, [item])
     repeat = [found.places["repeat"]] if "repeat" in found.places else []
-    apart = [name for name in found.unused if REPEATS & words_of(name)]
+    repeat_like = [name for name in found.unused if REPEATS & words_of(name)]
     repeats = _column(rows, repeat)
     texts = [
         tuple(str(row.get(name)) for name in (*found.wide, *filter(None, [found.places.get("text")]))) for row in rows
     ]
-    kept = [n for n, one in enumerate(ids) if one is not None and any(text != "None" for text in texts[n])]
+    kept = [n for n, id_ in enumerate(ids) if id_ is not None and any(text != "None" for text in texts[n])]
     cells = defaultdict(set)
     for n in kept:
         cells[agents[n], ids[n], repeats[n]].add(texts[n])
@@ -122,16 +122,16 @@ def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Gues
 
     free = [name for name in found.unused if not REPEATS & words_of(name)]
     named = [name for name in free if GROUPS & words_of(name)]
-    for told_apart in (repeats, _column(rows, [*repeat, *apart])):
+    for labels in (repeats, _column(rows, [*repeat, *repeat_like])):
         for names in (*((name,) for name in named), *combinations(named[:4], 2)):
-            if is_unique(names, told_apart):
+            if is_unique(names, labels):
                 return _with_item(found, (*names, item))
     unclear = [name for name in free if name not in named and noun_of(name) != "about"]
-    others = [name for name in unclear if is_unique([name], repeats)]
+    possible = [name for name in unclear if is_unique([name], repeats)]
     if has_prompts:
-        return _with_item(found, (others[0], item)) if others else _by_prompt(found)
-    if others:
-        raise wrong(place, _question(others[0], item, agents, ids, kept), slug="import-ids")
+        return _with_item(found, (possible[0], item)) if possible else _by_prompt(found)
+    if possible:
+        raise wrong(place, _question(possible[0], item, agents, ids, kept), slug="import-ids")
     return found
 
 
@@ -146,16 +146,16 @@ def _by_prompt(found: Guess) -> Guess:
 
 
 def _question(column: str, item: str, agents: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> str:
-    (agent, one), _ = Counter((agents[n], ids[n]) for n in kept).most_common(1)[0]
+    (agent, id_), _ = Counter((agents[n], ids[n]) for n in kept).most_common(1)[0]
     whose = "an agent" if agent is None else f"agent {agent!r}"
     return (
-        f"{whose} has several responses to {item} {one!r}, which differ in the column {column!r}. If these are different items, "
+        f"{whose} has several responses to {item} {id_!r}, which differ in the column {column!r}. If these are different items, "
         f"use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column 'repeat={column}'."
     )
 
 
 def _column(rows: Sequence[Row], names: Sequence[str]) -> list[Json]:
-    """One key per row, of these columns together; None if a part is missing, or if there are no columns."""
+    """Return one key per row, of these columns together; None if a part is missing, or if there are no columns."""
     return [_key(row, names) for row in rows]
 
 
@@ -165,7 +165,7 @@ def _key(row: Row, names: Sequence[str]) -> Json:
 
 
 def _lines_up(agents: Sequence[Json], groups: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> bool:
-    """Tell whether enough rows are of items that two agents have, and each group has several ids."""
+    """Return whether enough rows are of items with responses of two agents, and groups have two ids or more on average."""
     n_items = len({(groups[n], ids[n]) for n in kept})
     if n_items < 2 * len({groups[n] for n in kept}):
         return False
@@ -177,7 +177,9 @@ def _lines_up(agents: Sequence[Json], groups: Sequence[Json], ids: Sequence[Json
     return sum(len(by_item[groups[n], ids[n]]) > 1 for n in kept) >= MIN_LINED_UP * len(kept)
 
 
-def composite_columns(said: str, columns: Collection[str]) -> tuple[str, ...] | None:
+def composite_columns(columns_together: str, columns: Collection[str]) -> tuple[str, ...] | None:
     """Split `subject+id` into the columns that name an item together; None if it is one column, or names one that is missing."""
-    names = tuple(name.strip() for name in said.split("+"))
-    return names if len(names) > 1 and said not in columns and all(name in columns for name in names) else None
+    names = tuple(name.strip() for name in columns_together.split("+"))
+    return (
+        names if len(names) > 1 and columns_together not in columns and all(name in columns for name in names) else None
+    )

@@ -43,7 +43,7 @@ _MERGED = 0.3
 """The share of a column's cells that are empty below others from which on they are taken for one merged cell."""
 _MERGED_CELL = re.compile(rb'<(?:\w+:)?mergeCell\s[^<>]*?\bref="\$?([A-Z]+)\$?(\d+):\$?\1\$?(\d+)"')
 _CHUNK, _LONGEST_TAG = 1 << 20, 256
-"""Bytes that are searched at once, and the most that one of these tags takes."""
+"""Bytes that are searched at once, and the maximum length of one of these tags."""
 
 
 def separated_rows(file: Path, say: Say, replaced: Replacements) -> Rows:
@@ -98,7 +98,7 @@ def excel_rows(file: Path, say: Say) -> Iterator[tuple[str, Rows]]:
 
 
 def _sheets(file: Path) -> Iterator[tuple[str, Records]]:
-    """Read the title and the rows of each sheet that are not blank, each up to its last cell, in one pass over the file.
+    """Read the title and the rows of each sheet in one pass over the file. Blank rows are left out; a row ends at its last cell.
 
     Raises: ImportFormatError [import-format]; InputError [unpacked].
     """
@@ -148,7 +148,7 @@ def _column_number(letters: bytes) -> int:
 
 
 def _records(rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], place: str) -> Records:
-    """Take the rows that are not blank; a cell that was merged has the value of the topmost one."""
+    """Return the rows that are not blank; each cell of a merged range has the value of the topmost cell."""
     columns = sorted({column for _, column in merged})
     filling: dict[int, tuple[int, Json]] = {}
     records: Records = []
@@ -157,11 +157,11 @@ def _records(rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], 
         if all(cell is None for cell in record):
             continue
         for column in columns:
-            own = record[column - 1] if column <= len(record) else None
+            cell = record[column - 1] if column <= len(record) else None
             if (number, column) in merged:
-                filling[column] = merged[number, column], own
+                filling[column] = merged[number, column], cell
             last, value = filling.get(column, (0, None))
-            if own is None and value is not None and number <= last:
+            if cell is None and value is not None and number <= last:
                 record += [None] * (column - len(record))
                 record[column - 1] = value
         records.append((f"{place}, line {number}", record))
@@ -178,7 +178,7 @@ def _as_rows(records: Records, file: Path, say: Say, *, ragged: bool = False) ->
     """Rows by column. The header is the first line with as many cells as a table needs; a line that is too short ends in empty
     cells. A column without a name and without a value is left out.
 
-    ragged: whether a line may be longer than the header, whose further columns have no names then.
+    ragged: whether a line may be longer than the header; the further columns then have no names.
 
     Raises: ImportFormatError [import-empty], [import-csv].
     """
@@ -211,7 +211,7 @@ def _as_rows(records: Records, file: Path, say: Say, *, ragged: bool = False) ->
 
 
 def _named(header: Iterable[tuple[int, Json]]) -> list[str]:
-    """Name each column, given its number from 0 and the cell of the header, unlike all others."""
+    """Return a unique name for each column, from its number, from 0, and its cell in the header."""
     names: dict[str, None] = {}
     for column, cell in header:
         name = f"column {column + 1}" if cell is None else " ".join(str(cell).split())

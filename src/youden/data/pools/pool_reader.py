@@ -44,7 +44,7 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
     Table: the columns agent, item, text and, where there are any, prompt, group, repeat.
     Agents and items keep the file's order (a table: of first appearance). Text is UTF-8, with or without a byte order mark.
     A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused. `repeat`, a whole
-    number, tells an agent's responses to one item apart; they are numbered from 1 in its order.
+    number, distinguishes an agent's responses to one item; they are numbered from 1 in its order.
 
     A `Pool` of K agents and J items has `agents`, `items` and `texts`: object[K, J] of str, None where there is no response.
 

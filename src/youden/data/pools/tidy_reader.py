@@ -142,7 +142,7 @@ def read_frame(frame: pd.DataFrame) -> Pool:
 
 
 def _present(column: pd.Series) -> list[Any]:
-    """The values of a column; None for those that are missing, whatever its dtype."""
+    """Return the values of a column, with None for those that are missing, whatever its dtype."""
     values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
     return values
 

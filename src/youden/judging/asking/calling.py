@@ -222,28 +222,38 @@ async def within(seconds: float, answer: Awaitable[Completion]) -> Completion:
 
 @dataclass
 class LostCalls:
-    """Calls that were sent and whose reply got lost: `usd` as booked, what such calls usually cost, and `most` at most."""
+    """Calls that were sent and got no reply.
+
+    Attributes
+    ----------
+    n : int
+        Number of such calls that may have cost something.
+    usd : float
+        USD booked for them: what such calls usually cost.
+    most : float
+        The most that they can have cost, in USD.
+    """
 
     n: int = 0
     usd: float = 0.0
     most: float = 0.0
 
     def count(self, booked: float, worst: float) -> None:
-        """One more; where it surely cost nothing, both are 0."""
+        """Count one call, booked at `booked` USD and costing at most `worst` USD; both are 0 if it surely cost nothing."""
         self.n += worst > 0
         self.usd += booked
         self.most += worst
 
     def warnings(self) -> tuple[Finding, ...]:
-        """What to say of the bill; nothing where such calls cost nothing."""
+        """Return a finding on the cost of these calls; none if they surely cost nothing."""
         if not self.n:
             return ()
-        said = (
+        message = (
             f"{self.n:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
             f"{self.usd:.6g} USD, what such calls usually cost; at most they cost {self.most:.6g} USD, which is "
             "what the cap counts."
         )
-        return (Finding("bill", said, facts={"n": self.n, "usd": self.usd, "most": self.most}),)
+        return (Finding("bill", message, facts={"n": self.n, "usd": self.usd, "most": self.most}),)
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:

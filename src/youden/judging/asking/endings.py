@@ -151,11 +151,11 @@ class StopReason:
             self.stop(why)
 
     def raise_it(self, *budgets: Budget) -> None:
-        """Raises: the reason, where the run had to end, with what has to be said of the usage that `budgets` counted."""
+        """Raise the error that ended the run, if one did, with the notes of `budgets` on doubted token usage."""
         if self._why is not None:
             error = self._why()
-            for said in filter(None, dict.fromkeys(budget.doubts() for budget in budgets)):
-                error.add(said)
+            for note in filter(None, dict.fromkeys(budget.doubts() for budget in budgets)):
+                error.add(note)
             raise error
 
 
@@ -192,7 +192,7 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     Raises
     ------
     TooManyMissingError
-        [too-many-missing] If a larger fraction is missing, or if a judge (also one of a jury) answered nothing at all.
+        [too-many-missing]: if a larger fraction is missing, or if a judge, alone or in a jury, answered no trial.
     """
     n, n_missing = len(verdicts), int((~verdicts.answered).sum())
     if n_missing > max_missing * n or n_missing == n > 0:
@@ -204,7 +204,7 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
         if silent and n:
             raise TooManyMissingError(
                 f"Of the jury's judges, {', '.join(map(str, silent))} answered none of the {n:,} trials. Check these judges "
-                "with `youden doctor`, or remove them from the jury; --retry-failed asks again. All answers are kept.",
+                "with `youden doctor`, or remove them from the jury; --retry-failed queries them again. All answers are kept.",
                 slug="too-many-missing",
             )
 
@@ -250,9 +250,9 @@ def too_many_missing(
     else:
         fault = (
             f"{n_missing:,} of {n:,} {what} have no answer ({reasons}), more than max_missing = {max_missing:g} allows. "
-            "Check the judge's prompt, labels and max_tokens, or raise max_missing to go on without these answers."
+            "Check the judge's prompt, labels and max_tokens, or raise max_missing to continue without these answers."
         )
     return TooManyMissingError(
-        f"{fault} All answers are kept and the same command resumes; with --retry-failed it also asks again what has no answer.",
+        f"{fault} All answers are kept and the same command resumes; --retry-failed also repeats calls without an answer.",
         slug="too-many-missing",
     )

@@ -68,10 +68,10 @@ class Lexical:
             )
 
     def answer_many(self, plan: Plan) -> Verdicts:
-        """One answer a trial, none missing.
+        """Answer every trial of the plan; no answer is missing.
 
-        Raises: PlanError [plan-missing-text]; JudgeError [lexical-few-items] under 8 items with responses,
-        [lexical-nothing-shared] where the items to fit on do not let a scale be set.
+        Raises: PlanError [plan-missing-text]; JudgeError [lexical-few-items] if fewer than 8 items have responses,
+        [lexical-nothing-shared] if the items to fit on do not determine a scale.
         """
         pool = plan.pool
         item_of, agent_of = np.nonzero(pool.every_present.T)

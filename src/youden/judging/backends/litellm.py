@@ -101,10 +101,10 @@ def _call_error(error: Exception) -> CallError:
     if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
         return CallError(said, kind="stop" if code else "retry", wording=code)
     headers = getattr(error, "litellm_response_headers", None) or {}
-    found = http_error(status, (code,), said, reason=f"HTTP {status}: {said}", retry_after=retry_after(headers))
-    if found.kind != fate(status, None) and found.wording is None:
-        found.wording = code
-    return found
+    failure = http_error(status, (code,), said, reason=f"HTTP {status}: {said}", retry_after=retry_after(headers))
+    if failure.kind != fate(status, None) and failure.wording is None:
+        failure.wording = code
+    return failure
 
 
 def _own(error: BaseException | None) -> CallError | None:
@@ -124,14 +124,14 @@ def _client() -> Any:
         if not response.is_success:
             raise status_error(response.status_code, response.content, response.headers)
         with suppress(ValueError):
-            said = parse_json(response.content).value
-            if (inside := error_inside(said)) is not None:
+            reply = parse_json(response.content).value
+            if (inside := error_inside(reply)) is not None:
                 raise inside
-            if join_contents(said):  # litellm takes a string alone
+            if join_contents(reply):  # litellm accepts only a string
                 response = type(response)(
                     response.status_code,
                     headers=response.headers.multi_items(),
-                    content=json.dumps(said),
+                    content=json.dumps(reply),
                     request=response.request,
                 )
         return response
@@ -144,7 +144,7 @@ def _client() -> Any:
 
 def _library() -> Any:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    os.environ["LITELLM_MODE"] = "PRODUCTION"  # else it loads a .env, with the addresses and proxies in it
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # otherwise it loads a .env with its addresses and proxies
     try:
         library: Any = import_module("litellm")
     except ImportError:

@@ -83,6 +83,6 @@ def _sdk_client(connection: Connection) -> AsyncOpenAI:
         http_client=_Bounded(),
     )
     if not f".{urlsplit(connection.address).hostname}".endswith(".api.openai.com"):
-        client.organization = client.project = None  # read from the environment, they are for OpenAI alone
-        client._custom_headers = headers  # and so are those in OPENAI_CUSTOM_HEADERS
+        client.organization = client.project = None  # the SDK reads them from the environment; only OpenAI may get them
+        client._custom_headers = headers  # without those in OPENAI_CUSTOM_HEADERS, for the same reason
     return client

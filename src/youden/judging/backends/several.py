@@ -175,7 +175,7 @@ class Jury:
         ballots = self._ballots
         if any(each.plan is not plan for each in ballots):
             raise JudgeError(
-                f"The ballots of '{self.name}' are on another plan than the jury was given. Pass the plan of the ballots.",
+                f"The ballots of '{self.name}' are not on the plan that was passed to the jury. Pass the plan of the ballots.",
                 slug="judge-plan",
             )
         hard = np.stack([each.hard for each in ballots])

@@ -84,14 +84,14 @@ def broken(error: BaseException) -> CallError:
     if isinstance(error, TimeoutError):
         return CallError("No reply within the timeout.", kind="retry")
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        said = f"The proxy answered with HTTP {error.status} ({error.message})."
-        return CallError(said, kind=fate(error.status, None), status=PROXY_REFUSED, free=True)
+        reason = f"The proxy answered with HTTP {error.status} ({error.message})."
+        return CallError(reason, kind=fate(error.status, None), status=PROXY_REFUSED, free=True)
     never_made = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_made)
 
 
 def open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    """Open a session for the host of `address`, through the environment's proxy, without cookies or bounds on calls."""
+    """Open a session for the host of `address`, through the environment's proxy, without cookies or limits on calls."""
     return aiohttp.ClientSession(
         proxy=environment_proxy(address),
         headers=headers,

@@ -1,7 +1,7 @@
 """Recognises errors about a judge's account, whatever their HTTP status: no credit left, or a key that is not valid.
 
-A provider's code decides. Some providers send none with a status of 400, so their message is searched for known wording. A
-message may repeat a judged text, which is untrusted: wording that also occurs in the request does not count.
+A provider's code decides. With some statuses, such as 400, some providers send no code, so their message is searched for known
+wording. A message may repeat a judged text, which is untrusted: wording that also occurs in the request does not count.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _STATUS_OF_CODE = {code: status for status, codes in _CODES.items() for code in 
 _ACCOUNT = r"(?:your|this|the) (?:\w+ ){0,3}(?:account|organi[sz]ation|subscription|plan|team)"
 _KEY = r"(?:api[ _-]?key|(?:access|subscription|auth\w*) key)"
 _BETWEEN = r"(?:[^\s\"':`]+ ){0,6}"
-"""Words without quotes or colons, behind which a message may repeat a judged text."""
+"""Up to six words without quotes or colons: after a quote or a colon, a message may repeat a judged text."""
 _BEARER = r"(?:access|auth\w*|bearer|security|session|refresh|identity) token"
 _WORDING = {
     NO_CREDIT: (
@@ -90,7 +90,10 @@ _WORDING = {
         r"AADSTS\d{4,}",
     ),
 }
-_PATTERNS = {status: re.compile("|".join(f"(?:{one})" for one in some), re.I) for status, some in _WORDING.items()}
+_PATTERNS = {
+    status: re.compile("|".join(f"(?:{wording})" for wording in wordings), re.I)
+    for status, wordings in _WORDING.items()
+}
 
 
 class ErrorParts(NamedTuple):
@@ -99,7 +102,7 @@ class ErrorParts(NamedTuple):
     Attributes
     ----------
     codes : tuple of (str or int)
-        Codes, types, statuses and reasons, the most specific place first.
+        Codes, types, statuses and reasons, those of the error itself first.
     message : object
         The message, in most replies a string; None if there is none.
     """
@@ -116,7 +119,7 @@ class AccountError(NamedTuple):
     status : int
         402 if there is no credit left, 401 if the key is not valid.
     wording : str or None
-        The part of the message that says so; None if a code does.
+        The part of the message that identifies the error; None if a code does.
     """
 
     status: int
@@ -133,21 +136,21 @@ def error_parts(body: object) -> ErrorParts:
     >>> error_parts({"error": "Incorrect API key provided."})
     ErrorParts(codes=(), message='Incorrect API key provided.')
     """
-    whole = _first_object(body)
-    if whole is None:
+    outer = _first_object(body)
+    if outer is None:
         return ErrorParts((), body)
-    error = whole.get("error") or whole
+    error = outer.get("error") or outer
     inner = _first_object(error)
-    holders = [whole] if inner is None or inner is whole else [inner, whole]
-    details = (inner or whole).get("details")
-    holders[1:1] = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
-    messages = (one.get(name) for one in holders for name in ("message", "detail", "Message"))
-    said = error if inner is None else next((one for one in messages if one is not None), None)
-    return ErrorParts(tuple(_codes_of(holders)), said)
+    holders = [outer] if inner is None or inner is outer else [inner, outer]
+    details = (inner or outer).get("details")
+    holders[1:1] = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    messages = (holder.get(name) for holder in holders for name in ("message", "detail", "Message"))
+    message = error if inner is None else next((text for text in messages if text is not None), None)
+    return ErrorParts(tuple(_codes_of(holders)), message)
 
 
 def _first_object(value: object) -> Mapping[str, Any] | None:
-    """`value` or, if it is a list, its first element, if that is a JSON object."""
+    """Return `value` or, if it is a list, its first element; None if that is not a JSON object."""
     if isinstance(value, list):
         value = next(iter(value), None)
     return value if isinstance(value, dict) else None
@@ -162,7 +165,7 @@ def _codes_of(holders: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
 
 
 def account_error(codes: Iterable[object], message: object) -> AccountError | None:
-    """Decide whether an error is about the account.
+    """Find the account error that the codes or the message of an error report.
 
     Parameters
     ----------
@@ -174,7 +177,7 @@ def account_error(codes: Iterable[object], message: object) -> AccountError | No
     Returns
     -------
     AccountError or None
-        None if nothing says that the error is about the account.
+        None if neither a code nor the message shows that the error is about the account.
 
     Examples
     --------
@@ -190,13 +193,13 @@ def account_error(codes: Iterable[object], message: object) -> AccountError | No
     if isinstance(message, str):
         text = " ".join(message.split())
         for status, pattern in _PATTERNS.items():
-            if (found := pattern.search(text)) is not None:
-                return AccountError(status, found[0])
+            if (match := pattern.search(text)) is not None:
+                return AccountError(status, match[0])
     return None
 
 
 def is_echo(wording: str, texts: Iterable[str]) -> bool:
-    """Whether a request's texts contain `wording`, so that the error's message may only repeat them.
+    """Return whether a request's texts contain `wording`, so that the error's message may merely repeat them.
 
     Examples
     --------

@@ -28,18 +28,18 @@ class DoubtedUse:
     example: str | None = None
 
     def in_words(self, model: str) -> str:
-        """Return the sentence that a user must read before trusting what was booked."""
+        """Format the note on how these answers are booked."""
         example = "" if self.example is None else f" (one of them: {self.example})"
         return (
             f"{self.n:,} answers of '{model}' reported no credible token usage{example}. They are booked at the most that they "
-            f"can have cost, {self.usd:.6g} USD: check the provider's own bill."
+            f"can have cost, {self.usd:.6g} USD. Check the provider's bill."
         )
 
 
 class Budget:
     """USD spent and allowed. `spent` is NaN where prices are unknown. Several event loops may use it, one after the other.
 
-    doubted: by model, answers that are booked at their worst case, since nobody can say what they used.
+    doubted: by model, answers that are booked at their maximum cost, because their token usage is unknown.
     """
 
     def __init__(self, cap: float | None) -> None:
@@ -54,17 +54,17 @@ class Budget:
         """USD spent under the cap, by others too where it is shared."""
         return self.spent
 
-    def doubt(self, model: str, usd: float, said: str | None) -> None:
-        """Count an answer without a credible usage, booked at `usd`; said: what it reported instead, if anything."""
+    def doubt(self, model: str, usd: float, reported: str | None) -> None:
+        """Count an answer without a credible usage, booked at `usd`; reported: the usage that it reported, if any."""
         if usd > 0:
-            of_model = self.doubted.setdefault(model, DoubtedUse())
-            of_model.n += 1
-            of_model.usd += usd
-            of_model.example = of_model.example or said
+            use = self.doubted.setdefault(model, DoubtedUse())
+            use.n += 1
+            use.usd += usd
+            use.example = use.example or reported
 
     def doubts(self) -> str:
-        """Return what has to be said of all such answers; empty if there are none."""
-        return " ".join(one.in_words(model) for model, one in self.doubted.items())
+        """Return the notes on all such answers, as one text; empty if there are none."""
+        return " ".join(use.in_words(model) for model, use in self.doubted.items())
 
     def fits(self, usd: float) -> bool:
         """Whether so much could be set aside now."""

@@ -68,8 +68,8 @@ class Connection:
 
     def __post_init__(self) -> None:
         basic = (self.authorization or "").removeprefix("Basic ")
-        of_proxy = url_passwords(environment_proxy(self.address) or "")
-        keep_secret([self.api_key, self.authorization, basic, *self.secrets, *of_proxy])
+        proxy_passwords = url_passwords(environment_proxy(self.address) or "")
+        keep_secret([self.api_key, self.authorization, basic, *self.secrets, *proxy_passwords])
 
 
 @dataclass

@@ -27,7 +27,7 @@ _TRY_AGAIN = {408, 409, 429}
 _NOBODY_HOME = {502, 503, 504}
 _REJECTED = 400
 _WORDED = {_REJECTED, 412, 422}
-"""Statuses with which providers report an account's state in the message alone."""
+"""Statuses with which providers report the state of an account only in the message."""
 PROXY_REFUSED = 407
 _STOP = {401, 402, 403, 404, 405, PROXY_REFUSED}
 
@@ -38,8 +38,8 @@ class CallError(Exception):
     kind: `retry` may go better next time; `rejected` is this trial's failure; `stop` would befall every trial.
     reason: a line, from which the secrets of this process are taken out. status: the HTTP status, None where no reply came.
     retry_after: seconds the server asked to wait, None where it did not say.
-    free: whether it surely cost nothing; by default if the server turned it down, and not if a gateway waited in vain.
-    wording: the part of the server's message that alone makes it end the run; None if a status or a code does.
+    free: whether it surely cost nothing; by default, whether the server replied with a status other than a gateway's timeout.
+    wording: the part of the server's message that is the only reason to end the run; None if a status or a code is a reason.
     """
 
     def __init__(
@@ -98,25 +98,26 @@ def fate(status: int, code: str | None) -> FailureKind:
 def http_error(
     status: int, codes: Sequence[object], message: object, *, reason: str, retry_after: float | None = None
 ) -> CallError:
-    """Build the failure for a provider's error, by its HTTP status, its codes and its message.
+    """Build the failure for a provider's error from its status, codes and message.
 
     Parameters
     ----------
     status : int
         HTTP status of the reply, or the status that stands for a code.
     codes : sequence of object
-        The error's codes. Strings that are known count, whatever the status.
+        The error's codes. A known code decides, whatever the status.
     message : object
-        The error's message. Its wording counts only for an error that the status would make a rejection of this request.
+        The error's message. It is searched for known wording only if the error would otherwise reject this request alone.
     reason : str
-        What to show of the error.
+        Description of the error for the user.
     retry_after : float, optional
         Seconds that the server asked to wait.
 
     Returns
     -------
     CallError
-        With status 401 or 402 if the error is about the account, so that the run ends and says what to do.
+        Of kind `stop` if the error is about the account. Its status is then 401 or 402, by which the remedy is chosen; only
+        with a code for missing credit does a status such as 429 stay.
 
     Examples
     --------
@@ -126,21 +127,21 @@ def http_error(
     """
     kinds = {fate(status, code if isinstance(code, str) else None) for code in codes or (None,)}
     kind: FailureKind = "stop" if "stop" in kinds else fate(status, None)
-    found = account_error(codes, message if kind == "rejected" and status in _WORDED else "")
-    if found is None:
+    account = account_error(codes, message if kind == "rejected" and status in _WORDED else "")
+    if account is None:
         return CallError(reason, kind=kind, status=status, retry_after=retry_after)
-    keeps_status = found.status == NO_CREDIT and status not in _STOP
+    keeps_status = account.status == NO_CREDIT and status not in _STOP
     return CallError(
         reason,
         kind="stop",
-        status=status if keeps_status and found.wording is None else found.status,
+        status=status if keeps_status and account.wording is None else account.status,
         retry_after=retry_after,
-        wording=found.wording,
+        wording=account.wording,
     )
 
 
 def unless_echoed(error: CallError, request: Request) -> CallError:
-    """Return `error`, as a rejection of `request` if only wording that the request contains makes it end the run."""
+    """Return `error`, or a rejection of `request` if the only reason to end the run is wording that the request contains."""
     if error.wording is None or not is_echo(error.wording, (message.content for message in request.messages)):
         return error
     return CallError(error.reason, kind="rejected", status=_REJECTED, free=error.free)
@@ -163,8 +164,8 @@ def is_silence(error: CallError) -> bool:
 def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
     """The error a user sees for a failure that would befall every trial."""
     reply = f"The judge '{judge}' at {address} said: {error.reason}"
-    if (found := _by_status(reply, error.status)) is not None:
-        return found
+    if (known_error := _by_status(reply, error.status)) is not None:
+        return known_error
     if error.kind == "stop":
         return JudgeError(
             f"{reply} Top up the account or use another key, then run the same again.", slug="judge-quota"
@@ -182,7 +183,7 @@ def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
 
 
 def _by_status(reply: str, status: int | None) -> JudgeError | None:
-    """Build the error for a status that says what to do; None for any other."""
+    """Build the error for a status with a known remedy; None for any other status."""
     if status in (401, 403):
         return JudgeError(f"{reply} Check the key in the environment and what it may use.", slug="judge-key")
     if status in (404, 405):
@@ -190,13 +191,13 @@ def _by_status(reply: str, status: int | None) -> JudgeError | None:
     if status == PROXY_REFUSED:
         return JudgeError(
             f"{reply} Check HTTP_PROXY and HTTPS_PROXY, with their user and password, or list the judge's host in NO_PROXY; then "
-            "run the same again.",
+            "run the same command again.",
             slug="judge-proxy",
         )
     if status is not None and 300 <= status < 400:
         return JudgeError(
-            f"{reply} Nothing was sent there. If the judge moved, set `base_url` in its config; if something stands in between, "
-            "such as the login page of a network, get past it; then run the same again.",
+            f"{reply} Nothing was sent there. If the judge moved, set `base_url` in its config; if something intercepts the "
+            "connection, such as the login page of a network, log in there; then run the same command again.",
             slug="judge-moved",
         )
     return None

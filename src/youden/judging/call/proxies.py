@@ -28,19 +28,19 @@ def environment_proxy(url: str) -> str | None:
     Raises
     ------
     ConfigError
-        [judge-proxy] if the variable holds no URL.
+        [judge-proxy]: if the variable does not contain a URL.
     """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     host = parts.hostname or ""
     if not proxy or proxy_bypass(host) or (parts.port is not None and proxy_bypass(f"{host}:{parts.port}")):
         return None
-    found = proxy if "://" in proxy else f"http://{proxy}"
+    proxy_url = proxy if "://" in proxy else f"http://{proxy}"
     try:
-        _ = urlsplit(found).port
+        _ = urlsplit(proxy_url).port
     except ValueError:
         raise ConfigError(
             f"The proxy for {parts.scheme}:// addresses is not a URL. Correct or unset {parts.scheme.upper()}_PROXY.",
             slug="judge-proxy",
         ) from None
-    return found
+    return proxy_url

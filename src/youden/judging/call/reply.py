@@ -64,7 +64,7 @@ TOKEN, ROOM = 64, 4096
 Log-probabilities have `ROOM` of their own."""
 
 REASONING = 1024
-"""Tokens of an answer that are always believed, BEYOND times: hosts may not count reasoning against a short limit."""
+"""Tokens. A shorter limit on answers is taken for this one when usage is checked: hosts may not count reasoning against it."""
 
 BEYOND = 4
 """A host may add a template or think beyond a limit: so many times the most that a request shows is believed."""
@@ -103,7 +103,7 @@ def checked(reply: object, *, seconds: float) -> Completion:
     text, declined = _joined(message.get("content"))
     n_out = tokens_in_answer(usage)
     ended = choice.get("finish_reason") or "unknown"
-    found = trusted(
+    completion = trusted(
         Completion(
             text=text,
             finish_reason=ended,
@@ -116,23 +116,23 @@ def checked(reply: object, *, seconds: float) -> Completion:
             top_logprobs=_alternatives(choice.get("logprobs"), text, message),
         )
     )
-    if not (found.text.strip() or found.refusal or n_out) and found.finish_reason in _NOTHING_MORE:
+    if not (completion.text.strip() or completion.refusal or n_out) and completion.finish_reason in _NOTHING_MORE:
         raise CallError(
-            f"The reply is empty and reports no tokens (finish reason '{found.finish_reason}').",
+            f"The reply is empty and reports no tokens (finish reason '{completion.finish_reason}').",
             kind="retry",
             status=UNKNOWN_STATUS,
             free=False,
         )
-    return found
+    return completion
 
 
 _NOTHING_MORE = ("stop", "unknown")
 
 
 def tokens_in_answer(usage: Mapping[str, Any]) -> int | None:
-    """Tokens of the answer with all reasoning tokens; None if the usage is missing or not a count.
+    """Return the number of tokens of the answer, reasoning included; 0 without a usage, None if a count in it is invalid.
 
-    Some gateways leave reasoning out of `completion_tokens`, and count it in `total_tokens` or in the details alone.
+    Some gateways do not count reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
     """
     n_in, n_out = _count(usage.get("prompt_tokens", 0)), _count(usage.get("completion_tokens", 0))
     if n_in is None or n_out is None:
@@ -238,7 +238,7 @@ def with_usage(completion: Completion, usage: Usage) -> Completion:
 
 
 def _joined(content: Any) -> tuple[Any, str | None]:
-    """Join the parts of a message's content: its text, and its refusal if it has one.
+    """Join the parts of a message's content; return its text, and its refusal or None.
 
     Parts of other types, such as `thinking`, are not part of the answer.
     """
@@ -248,26 +248,28 @@ def _joined(content: Any) -> tuple[Any, str | None]:
         return content, None
     texts = [part["text"] for part in content if part.get("type") in _TEXT_PARTS and "text" in part]
     refusals = [part.get("refusal") for part in content if part.get("type") == "refusal"]
-    if not all(isinstance(one, str) for one in (*texts, *refusals)):
+    if not all(isinstance(text, str) for text in (*texts, *refusals)):
         return content, None
     return "".join(texts), "".join(refusals) or None
 
 
 def join_contents(reply: object) -> bool:
-    """Replace each content of parts in a parsed reply by its text; return whether there was one."""
+    """Replace, in a parsed reply, each content that is a list of parts by its text; return whether there was one."""
     choices = object_or_empty(reply).get("choices")
     messages = (
-        [object_or_empty(object_or_empty(one).get("message")) for one in choices] if isinstance(choices, list) else []
+        [object_or_empty(object_or_empty(choice).get("message")) for choice in choices]
+        if isinstance(choices, list)
+        else []
     )
-    of_parts = [message for message in messages if isinstance(message.get("content"), list)]
-    for message in of_parts:
+    with_parts = [message for message in messages if isinstance(message.get("content"), list)]
+    for message in with_parts:
         message["content"], declined = _joined(message["content"])
         message["refusal"] = message.get("refusal") or declined
-    return bool(of_parts)
+    return bool(with_parts)
 
 
 _TEXT_PARTS = ("text", "output_text", None)
-"""Types of the parts of a content that hold an answer's text; some gateways leave the type out."""
+"""Types of the parts of a content that hold an answer's text; some gateways omit the type."""
 
 
 def _first(choices: object) -> object:
@@ -287,15 +289,17 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
 def _after_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
-    """The answer of a reply that contains reasoning, in its text or beside it; None if it contains none."""
+    """Return the answer of a reply that contains reasoning, in its text or in another field; None if it contains none."""
     answer, reasoned = split_reasoning(text) if isinstance(text, str) else ("", False)
-    beside = isinstance(message.get("content"), list) or any(message.get(name) for name in _REASONING)
-    return answer or "" if reasoned or beside else None
+    is_separate = isinstance(message.get("content"), list) or any(message.get(name) for name in _REASONING)
+    return answer or "" if reasoned or is_separate else None
 
 
 def _tokens_of(answer: str, content: list[Any]) -> list[Any]:
-    """The last tokens of `content`, which spell `answer`; none if they do not."""
-    tokens = [one["token"] if isinstance(one, dict) and isinstance(one.get("token"), str) else "" for one in content]
+    """Return the last tokens of `content`, which spell `answer`; an empty list if they do not."""
+    tokens = [
+        entry["token"] if isinstance(entry, dict) and isinstance(entry.get("token"), str) else "" for entry in content
+    ]
     end = next((n for n in range(len(tokens), 0, -1) if not _END_TOKEN.fullmatch(tokens[n - 1])), 0)
     wanted, spelled = answer.strip(), ""
     for n in range(end - 1, -1, -1):
@@ -311,7 +315,7 @@ _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 
 
 def _alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
-    """The alternatives of the answer's first token that is not blank."""
+    """Return the alternatives of the answer's first token that is not blank."""
     if logprobs is None:
         return ()
     content = _object(logprobs, "logprobs").get("content")

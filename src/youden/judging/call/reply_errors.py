@@ -1,6 +1,6 @@
 """Finds the error that a reply with a status of success holds in place of an answer.
 
-It gets the fate of its code, as if the provider had sent it with an HTTP status of its own.
+Its code decides what happens, as if the provider had sent it with the HTTP status of that code.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ UNKNOWN_STATUS = 500
 
 
 def error_inside(reply: object) -> CallError | None:
-    """Find the error that a parsed reply holds in place of an answer, and classify it as if it had its own HTTP status.
+    """Find and classify the error that a parsed reply holds in place of an answer.
 
-    The error may be the whole reply, be beside `choices`, or be in the first choice or its message. A choice that ended by
-    itself and has a text is an answer, whatever is beside it. A finish reason of `error` without more is an error too.
+    The error may be the whole reply, a field next to `choices`, or a field of the first choice or its message. A choice with a
+    text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. The finish reason `error`
+    is an error even if no field describes it.
 
     Parameters
     ----------
@@ -52,12 +53,12 @@ def error_inside(reply: object) -> CallError | None:
     Returns
     -------
     CallError or None
-        None if the reply holds no error. Not `free` if the reply reports usage, which may be billed.
+        None if the reply holds no error. Not `free` if the reply reports tokens of an answer, which may be billed.
 
     Examples
     --------
-    >>> found = error_inside({"error": {"code": "insufficient_quota", "message": "Top up."}})
-    >>> found.kind, found.reason
+    >>> error = error_inside({"error": {"code": "insufficient_quota", "message": "Top up."}})
+    >>> error.kind, error.reason
     ('stop', 'HTTP 200 with an error inside (insufficient_quota): Top up.')
     >>> error_inside({"choices": [{"message": {"content": ""}, "error": {"code": 502}}]}).kind
     'retry'
@@ -68,40 +69,40 @@ def error_inside(reply: object) -> CallError | None:
     choice = object_or_empty(choices[0] if isinstance(choices, list) and choices else None)
     message = object_or_empty(choice.get("message"))
     errors = (choice.get("error"), message.get("error"), reply.get("error"))
-    error = next((one for one in errors if _is_error(one)), None)
+    error = next((value for value in errors if _is_error(value)), None)
     ended = choice.get("finish_reason")
     if error is None and ended != "error":
         return None
     if ended in _ENDED_BY_ITSELF and message.get("content") and not _is_error(choice.get("error")):
         return None
-    found = coded_error(error_parts(error or {}), before="HTTP 200 with an error inside")
+    failure = coded_error(error_parts(error or {}), prefix="HTTP 200 with an error inside")
     if object_or_empty(reply.get("usage")).get("completion_tokens"):
-        found.free = False
-    return found
+        failure.free = False
+    return failure
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
 
 
 def _is_error(value: object) -> bool:
-    """Whether a field named `error` holds one: some gateways send an empty object with every reply."""
+    """Return whether a field named `error` holds one: some gateways send an empty object with every reply."""
     return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
-def coded_error(parts: ErrorParts, *, before: str) -> CallError:
-    """Build the failure for an error without an HTTP status of its own, by the first of its codes that is known.
+def coded_error(parts: ErrorParts, *, prefix: str) -> CallError:
+    """Build the failure for an error without an HTTP status of its own, from the first of its codes that is known.
 
     An error with unknown codes may be tried again, because it says nothing about the request.
     """
-    known = next((one for one in parts.codes if status_of(one) is not None), None)
-    status = status_of(known) or UNKNOWN_STATUS
-    named = next((str(one) for one in (known, *parts.codes) if one), "no code")
-    words = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
-    return http_error(status, parts.codes, parts.message, reason=f"{before} ({named}): {words}")
+    known_code = next((code for code in parts.codes if status_of(code) is not None), None)
+    status = status_of(known_code) or UNKNOWN_STATUS
+    shown_code = next((str(code) for code in (known_code, *parts.codes) if code), "no code")
+    message = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
+    return http_error(status, parts.codes, parts.message, reason=f"{prefix} ({shown_code}): {message}")
 
 
 def status_of(code: object) -> int | None:
-    """The status that a provider's code stands for, None where nobody knows.
+    """Return the HTTP status that a provider's code stands for; None if the code is unknown.
 
     >>> status_of("overloaded_error"), status_of("429"), status_of(200)
     (503, 429, None)
@@ -113,5 +114,5 @@ def status_of(code: object) -> int | None:
 
 
 def object_or_empty(value: object) -> dict[str, Any]:
-    """`value` where it is a JSON object, else an empty one."""
+    """Return `value` if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}

@@ -101,9 +101,18 @@ _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 class JudgeOfRun(Protocol):
-    """What a run's config says of its judge.
+    """The part of a run's config that describes its judge.
 
-    judge: a name, a path or a mapping. beside: the config's folder; file: the config. judge_name: by which name a path was found.
+    Attributes
+    ----------
+    judge : str or dict
+        Name, path or keys of the judge.
+    beside : Path
+        Folder of the config.
+    file : Path or None
+        The config itself.
+    judge_name : str or None
+        Name by which the path in `judge` was found.
     """
 
     @property
@@ -117,7 +126,7 @@ class JudgeOfRun(Protocol):
 
 
 def load_judge_of_run(config: JudgeOfRun) -> JudgeConfig:
-    """Return the judge of a run, whose key may stand in a file `.env` beside the run's config. Raises: as `load_judge_config`."""
+    """Load the judge of a run, whose key may be in a file `.env` next to the run's config. Raises: as `load_judge_config`."""
     name = config.judge_name
     if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
         report_judge_shadow(name, Path(config.judge))
@@ -127,10 +136,10 @@ def load_judge_of_run(config: JudgeOfRun) -> JudgeConfig:
 def load_judge_config(
     source: str | Path | Mapping[str, Any], *, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
-    """The judge that `source` names: judges/NAME.yaml here or in configs/, a path, a mapping, a bare backend, or a model that it
-    is known where to ask for (`judge_of_model`).
+    """Load the judge that `source` names: judges/NAME.yaml here or in configs/, a path, a mapping, a bare backend, or a model
+    with a known provider (`judge_of_model`).
 
-    file: where a mapping stands. from_code: a mapping was written in Python, see `JudgeConfig.described_in`.
+    file: the file that contains a mapping. from_code: whether a mapping was written in Python, see `JudgeConfig.described_in`.
 
     Raises: ConfigError [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed], and the prompt's.
     """
@@ -170,7 +179,7 @@ def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
     Raises
     ------
     ConfigError
-        [judge-config] if `judge` is none of these; as `load_judge_config`.
+        [judge-config]: if `judge` is none of these; and as `load_judge_config`.
     """
     if isinstance(judge, JudgeConfig):
         return judge
@@ -224,13 +233,13 @@ def _find(source: str | Path) -> Path | None:
 
 
 def _needs_no_file(name: str) -> bool:
-    """Whether a judge's name is a backend or a model."""
+    """Return whether a judge's name is a backend or a model."""
     named = judge_of_model(name)
     return name in JUDGES or (named is not None and ("/" in name or bool(_entry(str(named["backend"]), name))))
 
 
 def report_judge_shadow(name: str, path: Path) -> bool:
-    """Report a judge's file by whose name another judge is meant elsewhere. Raises: ConfigError [shadowed]."""
+    """Report a judge's file whose name also belongs to a shipped judge, a backend or a model. Raises: ConfigError [shadowed]."""
     original = shipped("configs", f"judges/{name}.yaml")
     if original is None and _needs_no_file(name):
         original = Path(name)
@@ -238,7 +247,7 @@ def report_judge_shadow(name: str, path: Path) -> bool:
 
 
 def local_judge(name: str) -> Path | None:
-    """Return the file of a judge called `name` where the program runs."""
+    """Find the file of a judge called `name` below the working directory; None if there is none."""
     return next(
         (path for folder in (Path("judges"), Path("configs", "judges")) if (path := folder / f"{name}.yaml").is_file()),
         None,
@@ -250,13 +259,13 @@ def _checked(
 ) -> JudgeConfig:
     data = dict(data)
 
-    def loaded(one: object) -> object:
-        return _beside(one, folder, file, from_code=from_code) if isinstance(one, str | Mapping) else one
+    def load(judge: object) -> object:
+        return _beside(judge, folder, file, from_code=from_code) if isinstance(judge, str | Mapping) else judge
 
     if "of" in data:
-        data["of"] = loaded(data["of"])
+        data["of"] = load(data["of"])
     if isinstance(data.get("judges"), list):
-        data["judges"] = [loaded(one) for one in data["judges"]]
+        data["judges"] = [load(judge) for judge in data["judges"]]
     backend = data.get("backend")
     if data.get("base_url") is None and isinstance(backend, str) and (record := (BACKENDS | PROVIDERS).get(backend)):
         url = base_url_from_environment(record.key_variable)

@@ -186,16 +186,17 @@ class JudgeConfig(Fetching, Answering):
         return config
 
     def described_in(self, file: Path | None, *, from_code: bool = False) -> Self:
-        """Return this judge with the file that describes it, which an error names.
+        """Return a copy of this judge with the file that describes it, for error messages.
 
-        from_code: its keys were written in Python. Code needs no permission to send a variable, for it can read them all.
+        from_code: whether its keys were written in Python. Code needs no permission to send an environment variable, because it
+        can read all of them.
         """
         config = self.model_copy()
         config._file, config._from_code = file, from_code
         return config
 
     def key_uses(self) -> tuple[KeyUse, ...]:
-        """Return which environment variables are sent to which hosts, for a jury those of all its judges."""
+        """Return which environment variables are sent to which hosts; for a jury, by any of its judges."""
         if self.judges:
             return tuple(use for judge in self.judges for use in judge.key_uses())
         if not self.makes_calls:
@@ -219,7 +220,7 @@ class JudgeConfig(Fetching, Answering):
         return tuple(folder / DOTENV for folder in dict.fromkeys((*self._beside, Path())))
 
     def describe_connections(self) -> list[str]:
-        """Return, for this judge or each judge of a jury, where it sends texts and which variable holds its key."""
+        """Return one line for this judge, or for each judge of a jury: where it sends texts and which variable holds its key."""
         if self.judges:
             return [line for judge in self.judges for line in judge.describe_connections()]
         if not self.makes_calls:
@@ -238,12 +239,12 @@ class JudgeConfig(Fetching, Answering):
         return [f"{self.name} at {where}, {key}"]
 
     def check_trust(self, environment: Mapping[str, str]) -> None:
-        """Check, before anything is sent, that every key may go where it is sent, for a jury those of all its judges.
+        """Check, before anything is sent, that each key may be sent to its hosts; for a jury, those of all its judges.
 
         Raises
         ------
         ConfigError
-            [key-not-trusted], [key-over-http]; [env-base-url] where the file that holds the key names another host for it.
+            [key-not-trusted], [key-over-http]; [env-base-url] if the file that holds the key also sets an address for it.
         """
         for judge in self.judges:
             judge.check_trust(environment)
@@ -262,7 +263,7 @@ class JudgeConfig(Fetching, Answering):
         ):
             raise ConfigError(
                 f"{where} holds the key in {self.key_variable} and an address in {name}, which is read from the process's "
-                f"environment alone. Export {name}, or write the address as base_url into a judge's file.",
+                f"environment alone. Export {name}, or set base_url in a judge's file.",
                 slug="env-base-url",
             )
 
@@ -272,7 +273,7 @@ class JudgeConfig(Fetching, Answering):
             if urlsplit(url).scheme == "http" and not is_loopback(host_of(url)):
                 raise ConfigError(
                     f"The judge '{self.name}' would send a key to {host_of(url)} over http, where others can read it. "
-                    "Nothing was sent. Give an address that begins with https://, or set `api_key_env: null`.",
+                    "Nothing was sent. Set base_url to an address that begins with https://, or set `api_key_env: null`.",
                     slug="key-over-http",
                 )
 
@@ -311,7 +312,7 @@ class JudgeConfig(Fetching, Answering):
         )
 
     def _env_files_that_leave(self) -> str:
-        """Words on files `.env` that are not followed."""
+        """Name the `.env` files that are not read because they link to a file outside their folder."""
         files = [str(file) for file in self._env_files() if file.is_file() and not stays_in_folder(file)]
         return f" ({', '.join(files)} links to a file outside its folder and is not read)" if files else ""
 

@@ -1,8 +1,8 @@
 """The trust rule: an environment variable is sent only to the hosts that are known for it, or that the user allowed.
 
-Known are the hosts of the providers in `backend_records` and those in `HOSTS`. What a user allows is kept in a file of the user,
-outside every project, as pairs of a variable and a host: a file that comes with a project cannot allow anything. The user's
-process environment allows a host by a variable such as OPENAI_BASE_URL.
+The known hosts are those of the providers in `backend_records` and those in `HOSTS`. The pairs of variable and host that a user
+allows are stored in a file of the user, outside every project: a file that comes with a project cannot allow anything. A variable
+of the process environment such as OPENAI_BASE_URL also allows its host.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ HOSTS: Mapping[str, tuple[str, ...]] = {
     "OPENAI_API_KEY": ("*.api.openai.com",),
     "SAMBANOVA_API_KEY": ("api.sambanova.ai",),
 }
-"""Hosts of a variable beyond the address of its provider; `*` stands for one label. Anybody can rent a host below
-amazonaws.com, so only Bedrock's own are here."""
+"""Hosts of a variable besides the address of its provider; `*` stands for one label. Anyone can rent a host below
+amazonaws.com, so only Bedrock's own hosts are listed."""
 
 BASE_URLS: Mapping[str, tuple[str, str]] = {
     "ANTHROPIC_API_KEY": ("ANTHROPIC_BASE_URL", "/v1"),
     "AZURE_OPENAI_API_KEY": ("AZURE_OPENAI_ENDPOINT", "/openai/v1"),
     "OPENAI_API_KEY": ("OPENAI_BASE_URL", ""),
 }
-"""The variable of the process environment that says where a key goes, and so allows its host; and what the address ends in, which
-the providers' own libraries add."""
+"""For each key: the variable of the process environment that sets its address, and so allows its host; and the path that the
+provider's own library appends to the address."""
 
 _FOUND_BY_LITELLM = {
     **BACKENDS["litellm"].hosts,
@@ -89,8 +89,8 @@ LITELLM_PARAMETERS = frozenset(
         "vertex_project",
     ]
 )
-"""Parameters that litellm takes of a judge's file. Others may name an address, a key or another model; what a provider alone
-knows goes into extra_body."""
+"""Parameters that a judge's file may pass to litellm. Others may name an address, a key or another model; parameters of a single
+provider go into extra_body."""
 
 _PART_OF_HOST = re.compile(r"[a-z0-9-]+")
 
@@ -103,7 +103,7 @@ class KeyUse(NamedTuple):
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL without its port, in lower case and ASCII, so that no letter passes for another.
+    """Return the host of a URL without its port, in lower case and ASCII, so that no letter can imitate another.
 
     >>> host_of("https://me@API.openai.com:443/v1")
     'api.openai.com'
@@ -130,8 +130,8 @@ def is_loopback(host: str) -> bool:
 def key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return which environment variables a judge sends to which hosts.
 
-    litellm finds the key of a provider by itself and knows its host, which is called `litellm/PROVIDER` here. At an address of
-    the judge's own it would send there what it finds.
+    litellm itself finds the key of a provider and knows its host, which is written `litellm/PROVIDER` here. If the judge has an
+    address of its own, litellm would send the key that it finds to that address.
     """
     provider = (model or "").partition("/")[0] if "/" in (model or "") else "openai"
     hosts = [host_of(url) for url in urls]
@@ -145,26 +145,26 @@ def key_uses(backend: str, model: str | None, variable: str | None, urls: Iterab
 
 
 def _litellm_names(provider: str) -> tuple[str, ...]:
-    """How litellm calls the key of a provider."""
+    """Return the variables in which litellm looks for the key of a provider."""
     name = re.sub(r"\W", "_", provider).upper()
     return f"{name}_API_KEY", f"{name}_API_TOKEN"
 
 
 def litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Return what in a judge's file would make litellm send a request elsewhere than to its provider; None for most files."""
+    """Find a fault of a judge's file by which litellm could send a request to another host than its provider's."""
     if unknown := sorted(parameters.keys() - LITELLM_PARAMETERS):
-        return f"litellm could send the request elsewhere by the parameter {unknown[0]!r}; write it under extra_body."
+        return f"a parameter could make litellm send the request elsewhere: got {unknown[0]!r}. Move it to extra_body."
     for name in ("aws_region_name", "vertex_location"):  # parts of the host's name
         if name in parameters and not _PART_OF_HOST.fullmatch(str(parameters[name])):
-            return f"{name} is {str(parameters[name])[:60]!r}. Give a region, such as us-east-1."
+            return f"{name} is not a region: got {str(parameters[name])[:60]!r}. Set a region, such as us-east-1."
     regions = [rest.split(":")[2:3] for rest in model.split("arn:")[1:]]
     if "://" in model or not all(region and _PART_OF_HOST.fullmatch(region[0]) for region in regions):
-        return f"the model {model[:60]!r} holds an address. Give its name alone; an address is given as base_url."
+        return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
     return None
 
 
 def is_known(use: KeyUse) -> bool:
-    """Return whether the host is one that is known for the variable.
+    """Return whether the host is known for the variable.
 
     >>> is_known(KeyUse("OPENAI_API_KEY", "api.openai.com")), is_known(KeyUse("OPENAI_API_KEY", "api.openai.com.evil.com"))
     (True, False)
@@ -176,15 +176,15 @@ def is_known(use: KeyUse) -> bool:
 
 @cache
 def _known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Patterns by variable: of hosts and, for litellm, of providers."""
-    known = {variable: [*hosts] for variable, hosts in HOSTS.items()}
+    """Return patterns by variable: of hosts and, for litellm, of providers."""
+    hosts_of = {variable: [*hosts] for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
         if record.key_variable is not None:
-            own = [host_of(record.address)] if record.address else []
-            known.setdefault(record.key_variable, []).extend([*own, f"litellm/{record.priced_as or name}"])
+            addresses = [host_of(record.address)] if record.address else []
+            hosts_of.setdefault(record.key_variable, []).extend([*addresses, f"litellm/{record.priced_as or name}"])
     return {
         variable: tuple(re.escape(host).replace(r"\*", "[a-z0-9-]+") for host in hosts)
-        for variable, hosts in known.items()
+        for variable, hosts in hosts_of.items()
     }
 
 
@@ -199,14 +199,14 @@ def is_allowed(use: KeyUse) -> bool:
 
 
 def base_url_from_environment(variable: str | None) -> str | None:
-    """Return the address that the process environment gives for the key in `variable`, None where it gives none."""
+    """Return the address that the process environment sets for the key in `variable`; None if it sets none."""
     name, ending = BASE_URLS.get(variable or "", ("", ""))
     url = os.environ.get(name, "").strip().rstrip("/")
     return (url.removesuffix(ending) + ending) or None if url else None
 
 
 def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
-    """Raise ConfigError [key-not-trusted] for the first use that is not allowed. file: where the judge is described."""
+    """Raise ConfigError [key-not-trusted] for the first use that is not allowed. file: the file that describes the judge."""
     for use in uses:
         if is_allowed(use):
             continue
@@ -214,13 +214,13 @@ def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None
         command = typed(["youden", "doctor", "JUDGE.yaml" if file is None else str(file), "--trust"])
         raise ConfigError(
             f"{where} would send the environment variable {use.variable} to {use.host}, which is not a known host of that key. "
-            f"Nothing was sent. If you trust the file and the host, allow this once: {command}",
+            f"Nothing was sent. If you trust the file and the host, run this once to allow it: {command}",
             slug="key-not-trusted",
         )
 
 
 def trusted_file() -> Path:
-    """Return where the allowed pairs are kept: `youden/trusted.yaml` in the user's configuration directory.
+    """Return the file with the allowed pairs: `youden/trusted.yaml` in the user's configuration directory.
 
     A relative XDG_CONFIG_HOME is ignored, as its specification demands: it would lead into the project.
     """
@@ -235,28 +235,28 @@ def trusted_file() -> Path:
 
 
 def read_trusted(path: Path) -> dict[str, list[str]]:
-    """Return the allowed hosts by variable; none where there is no file. Raises: ConfigError [trust-file]."""
+    """Read the allowed hosts by variable; none if there is no file. Raises: ConfigError [trust-file]."""
     try:
-        read = read_yaml(path) or {}
+        content = read_yaml(path) or {}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise _damaged(path, " ".join(str(error).split())) from None
-    if not isinstance(read, dict):
+    if not isinstance(content, dict):
         raise _damaged(path, "it has no keys")
-    for variable, hosts in read.items():
+    for variable, hosts in content.items():
         if (
             not isinstance(variable, str)
             or not isinstance(hosts, list)
-            or not all(isinstance(one, str) for one in hosts)
+            or not all(isinstance(host, str) for host in hosts)
         ):
             raise _damaged(path, f"{variable!r:.60} has no list of hosts")
-    return read
+    return content
 
 
 def _damaged(path: Path, problem: str) -> ConfigError:
     return ConfigError(
-        f"{path} cannot be used: {problem}. It has lines such as `OPENAI_API_KEY: [gateway.example.com]`. Correct or delete it.",
+        f"{path} cannot be used: {problem}. A valid line is `OPENAI_API_KEY: [gateway.example.com]`. Correct or delete the file.",
         slug="trust-file",
     )
 

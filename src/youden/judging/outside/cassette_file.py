@@ -205,7 +205,7 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
 
 
 def _strict_json(line: bytes) -> bytes:
-    """Replace lone surrogates, which pydantic refuses; return `line` itself if it has none."""
+    """Replace lone surrogates, which pydantic rejects; return `line` itself if it has none."""
     try:
         parsed = parse_json(line) if b"\\ud" in line.lower() else ParsedJson(None)
     except JSONDecodeError:
@@ -248,7 +248,7 @@ def _json(value: object) -> bytes:
 
 
 def _wordless(completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Completion:
-    """`completion` with the first text that reads as the original does: its hash, a label, a tag, a label as JSON."""
+    """Return `completion` with the first text that is parsed as the original is: its hash, a label, a tag, a label as JSON."""
     refusal = completion.refusal and _hashed(completion.refusal)
     wanted = repr(read(completion))
     bare = list(labels)

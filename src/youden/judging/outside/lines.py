@@ -109,7 +109,7 @@ def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
     if not isinstance(status, int):
         if not told:
             return None
-        error = coded_error(ErrorParts(codes, message), before="The line is an error")
+        error = coded_error(ErrorParts(codes, message), prefix="The line is an error")
         error.free = True
         return error
     if not 200 <= status < 300:

@@ -94,7 +94,7 @@ def inserted(tape: Tape) -> Iterator[Tape]:
 
 
 def only_plays() -> bool:
-    """Return whether a tape is inserted that records nothing, so that no server is asked."""
+    """Return whether the inserted tape only replays, so that no request is sent."""
     tape = _inserted.get()
     return tape is not None and not tape.records
 

@@ -61,7 +61,7 @@ def decision_hint(decision: Decision, labels: Sequence[str]) -> str:
 
 
 def json_label(text: str, labels: Sequence[str]) -> str | None:
-    """The label that a JSON answer gives, None if it gives none of them or more than one.
+    """Return the label that a JSON answer gives; None if it gives none of them or more than one.
 
     >>> json_label('{"answer": "YES"}', ["YES", "NO"]), json_label('YES', ["YES", "NO"])
     ('YES', None)
@@ -188,13 +188,13 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
 
 
 def _begins_with_likeliest(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
-    """Whether the log-probabilities are those of the label's first token, not of the first token of the reasoning."""
-    token, _ = max(top_logprobs, key=lambda one: one[1])
+    """Return whether the log-probabilities are those of the label's first token, not of the first token of the reasoning."""
+    token, _ = max(top_logprobs, key=lambda pair: pair[1])
     return spoken_for(token, labels) == label
 
 
 def _label(completion: Completion, labels: tuple[str, ...], decision: Decision) -> tuple[str | Reading, bool]:
-    """The label of the answer, or why it is missing; and whether the completion contains reasoning."""
+    """Return the label of the answer, or why it is missing; and whether the completion contains reasoning."""
     if decision == "json" and (label := json_label(completion.text, labels)) is not None:
         return label, False
     answer, reasoned = split_reasoning(completion.text)
@@ -232,8 +232,8 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     Returns
     -------
     str or None
-        The only label that occurs. If several occur, the label that the first or the last line consists of, unless the other
-        of these two lines is another label; punctuation and Markdown around it are ignored. Otherwise None.
+        The only label that occurs. If several occur, the label that is the whole first line or the whole last line, apart from
+        punctuation and Markdown around it; None if neither line is a label, or if they are different labels.
 
     Examples
     --------
@@ -241,30 +241,30 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     >>> find_label("Yes.", labels), find_label("Yes, there is no doubt", labels), find_label("**Yes**\\nNo doubt.", labels)
     ('YES', None, 'YES')
     """
-    known, normal = tuple(labels), unicodedata.normalize("NFKC", text)
-    found = {known[int((match.lastgroup or "l0")[1:])] for match in _pattern(known).finditer(normal)}
-    if len(found) == 1:
-        return found.pop()
+    choices, normal = tuple(labels), unicodedata.normalize("NFKC", text)
+    occurring = {choices[int((match.lastgroup or "l0")[1:])] for match in _pattern(choices).finditer(normal)}
+    if len(occurring) == 1:
+        return occurring.pop()
     lines = [line for line in normal.splitlines() if _AROUND_A_LINE.sub("", line)]
-    alone = {_only_label(line, known) for line in (*lines[:1], *lines[-1:])} - {None}
-    return alone.pop() if len(alone) == 1 else None
+    line_labels = {_only_label(line, choices) for line in (*lines[:1], *lines[-1:])} - {None}
+    return line_labels.pop() if len(line_labels) == 1 else None
 
 
 @lru_cache(maxsize=256)
 def _only_label(text: str, labels: tuple[str, ...]) -> str | None:
-    """The label that `text` consists of; None if it is anything else."""
+    """Return the label that `text` consists of; None if it is anything else."""
     plain = _plain(text)
-    as_item = plain if any(label[:1].isdigit() for label in labels) else _ITEM_NUMBER.sub("", plain)
-    for said, written in ((plain, _plain), (_trimmed(as_item), _trimmed)):
-        of = [label for label in labels if said and written(label) == said]
-        if len(of) == 1:
-            return of[0]
+    without_number = plain if any(label[:1].isdigit() for label in labels) else _ITEM_NUMBER.sub("", plain)
+    for normal, normalize in ((plain, _plain), (_trimmed(without_number), _trimmed)):
+        matching = [label for label in labels if normal and normalize(label) == normal]
+        if len(matching) == 1:
+            return matching[0]
     return None
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
 _AROUND_A_LINE = re.compile(r"^[\W_]+|[\W_]+$")
-"""Punctuation and Markdown around a label: quotes, emphasis, headings, marks of lists."""
+"""Punctuation and Markdown around a label: quotes, emphasis, headings, list markers."""
 
 
 def _plain(label: str) -> str:
@@ -277,7 +277,7 @@ def _trimmed(label: str) -> str:
 
 @lru_cache(maxsize=64)
 def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches a label as a whole word, the longest of several that begin there; the group `l3` is that of the fourth label."""
+    """Compile a pattern of whole words that are labels, the longest first; its group `l3` is the fourth label."""
     words = [r"\s+".join(map(re.escape, unicodedata.normalize("NFKC", label).split())) for label in labels]
     longest_first = sorted(range(len(labels)), key=lambda number: len(labels[number]), reverse=True)
     groups = "|".join(f"(?P<l{number}>{words[number]})" for number in longest_first)

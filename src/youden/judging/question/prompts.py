@@ -106,7 +106,7 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
         path = find("prompts", f"{name_or_path}.md")
     if path.is_file() and not stays_in_folder(path):
         raise ConfigError(
-            f"The prompt {path} links to a file outside its folder, which is not read. Give the path of the file.",
+            f"The prompt {path} links to a file outside its folder, which is not read. Pass the path of that file.",
             slug="prompt-unreadable",
         )
     try:

@@ -247,7 +247,7 @@ _Text = tuple[int, int, bytes, bytes]
 def _text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _Text:
     text = plan.pool.every[cell]
     if text is None:
-        questions.request(plan, row)  # which says what is missing
+        questions.request(plan, row)  # raises the error for a missing text
     sent = sendable(text)
     return len(text), len(sent), sent.encode(), orjson.dumps(sent)[1:-1]
 

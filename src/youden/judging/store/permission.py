@@ -1,6 +1,6 @@
-"""Which stores on a network may be opened: those that the user named, not those that only a folder's config names.
+"""Decides which stores on a network may be opened: those that the user named, not those that only a folder's config names.
 
-It loads nothing else of a store, so that a command line is read without its libraries.
+The module imports nothing else of a store, so that a command line is parsed without loading its libraries.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from youden.text.printable import is_on_network, shown
 VARIABLE = "YOUDEN_STORE"
 
 _LEADING = {"host", "hostaddr", "passfile", "service", "servicefile"}
-"""Parameters of a PostgreSQL URL by which it leads elsewhere than it shows."""
+"""Parameters of a PostgreSQL URL that may direct it to another server than it shows."""
 
 
 @dataclass
 class _Permission:
-    """Which stores on a network may be opened although only a folder's config names them."""
+    """Stores on a network that may be opened although only a folder's config names them.
+
+    every: whether all may. password: whether these may get the password in PGPASSWORD. places: stores that the user named.
+    """
 
     every: bool
     password: bool
     places: set[str]
 
     def names(self, place: str | Path) -> bool:
-        """Whether the user named the store; a config keeps such a name without password and parameters."""
+        """Return whether the user named the store, in full or, as a config records it, without password and parameters."""
         given = {os.environ.get(VARIABLE, ""), *self.places}
-        return str(place) in given | {shown(one) for one in given}
+        return str(place) in given | {shown(name) for name in given}
 
 
 _permission = _Permission(every=False, password=True, places=set())
@@ -40,7 +43,7 @@ _permission = _Permission(every=False, password=True, places=set())
 
 @contextmanager
 def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
-    """Allow that stores on a network are opened inside the block although only a folder's config names them.
+    """Allow opening, inside the block, stores on a network that only a folder's config names.
 
     password: whether they may get the password in PGPASSWORD as well.
     """
@@ -53,25 +56,25 @@ def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
 
 
 def allow_store(place: str) -> None:
-    """Allow that the store at `place` is opened, because the user named it."""
+    """Allow opening the store at `place`, because the user named it."""
     _permission.places.add(place)
 
 
 def check_store_allowed(place: str | Path) -> None:
     """Check that a command that reads a folder may open the store that the folder's config names.
 
-    A file may be opened. A server may not, for it would get the user's password (PGPASSWORD, ~/.pgpass) and see that the folder
-    was read; unless the user named it on the command line or in YOUDEN_STORE, or gave --open-store.
+    A file may be opened. A server may be opened only if the user named it on the command line or in YOUDEN_STORE, or passed
+    --open-store, because it would get the user's password (PGPASSWORD, ~/.pgpass) and learn that the folder was read.
 
     Raises
     ------
     ConfigError
-        [store-not-opened].
+        [store-not-opened]: if it may not.
     """
     if not is_on_network(place) or _permission.every or _permission.names(place):
         return
     raise ConfigError(
-        f"The folder's config names the store {shown(place)}. It was not opened, because a password of yours could go to that "
+        f"The folder's config names the store {shown(place)}. It was not opened, because your password could be sent to that "
         f"host. If you know the host, add --open-store, or name the store in the variable {VARIABLE}.",
         slug="store-not-opened",
     )
@@ -83,7 +86,7 @@ def check_password(place: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] where PGPASSWORD would be sent; where the URL's parameters name another host than the URL shows.
+        [store-password]: if PGPASSWORD would be sent, or if the URL's parameters may name another host than the URL shows.
     """
     if not _permission.every or _permission.names(place):
         return

@@ -50,7 +50,7 @@ _BOUNDED = {
 """After a client's deadline, or while a process or its network stands still, the server ends what it began and lets others go
 on."""
 _DURABLE = "SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
-"""A role, a database or a URL may turn it off: then a power cut of the server loses commits of the last moment."""
+"""Turn it on where a role, a database or a URL turned it off: a power cut of the server would lose the last commits."""
 _WORDS = {
     "@": "youden.",
     "EACH": "json_array_elements_text(?::json) AS each (value)",

@@ -112,34 +112,34 @@ class SqlitePlace(SqlPlace):
 def _one_name(path: Path, *, read_only: bool) -> Path:
     """Return the name by which processes of this user open the file, which may be another hard link to it.
 
-    SQLite keeps its log and its locks beside the name that it is given: under two names, each process would miss what the other
-    one wrote, and damage the file. So the first name is noted in the temporary folder, by the file's device and number.
+    SQLite keeps its log and its locks next to the name that it is given. Processes that use two names would miss each other's
+    writes and damage the file, so the first name is recorded in the temporary folder, under the file's device and inode number.
     """
     if not (read_only or path.exists()):
         path.touch()
-    file, own = path.stat(), path.resolve()
+    file, resolved = path.stat(), path.resolve()
     notes = Path(tempfile.gettempdir(), f"youden-stores-{os.getuid() if hasattr(os, 'getuid') else 0}")
     note = notes / f"{file.st_dev}-{file.st_ino}"
     stale = note.exists()
-    if (noted := _noted(note, own)) is None and not read_only:
+    if (first_name := _first_name(note, resolved)) is None and not read_only:
         with suppress(OSError):
             notes.mkdir(mode=0o700, exist_ok=True)
             if stale:
                 note.unlink(missing_ok=True)
-            fresh = notes / uuid.uuid4().hex
-            fresh.write_text(str(own), encoding="utf-8")
+            tmp_path = notes / uuid.uuid4().hex
+            tmp_path.write_text(str(resolved), encoding="utf-8")
             with suppress(FileExistsError):
-                os.link(fresh, note)
-            fresh.unlink()
-        noted = _noted(note, own)
-    return path if noted in (None, own) else noted
+                os.link(tmp_path, note)
+            tmp_path.unlink()
+        first_name = _first_name(note, resolved)
+    return path if first_name in (None, resolved) else first_name
 
 
-def _noted(note: Path, own: Path) -> Path | None:
-    """Return the name in `note`, if it still leads to the file at `own`."""
+def _first_name(note: Path, resolved: Path) -> Path | None:
+    """Read the name in `note`; None if it is no longer a name of the file at `resolved`."""
     try:
-        named = Path(note.read_text(encoding="utf-8"))
-        return named if named.samefile(own) else None
+        name = Path(note.read_text(encoding="utf-8"))
+        return name if name.samefile(resolved) else None
     except (OSError, ValueError):
         return None
 
@@ -154,9 +154,9 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether the file's header names another application. To open another's database would leave files beside it."""
+    """Return whether the file's header names another application. Opening such a database would leave files next to it."""
     if path.with_name(path.name + "-wal").exists():
-        return False  # the header may still be in there
+        return False  # the header may still be in the log
     with path.open("rb") as file:
         header = file.read(72)
     return header[:16] == b"SQLite format 3\0" and header[68:72] != _APPLICATION_ID.to_bytes(4, "big")
@@ -164,7 +164,7 @@ def _is_foreign(path: Path) -> bool:
 
 def _foreign(path: Path) -> ConfigError:
     return ConfigError(
-        f"{path} is a database of something else: it has tables that are not a store's. Give another path.",
+        f"{path} is a database of another application: it has tables that are not a store's. Pass another path.",
         slug="store-foreign",
     )
 
@@ -184,9 +184,8 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
             )
         return
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(
-        "PRAGMA synchronous = FULL"
-    )  # a commit is on the disk; NORMAL loses all since the last checkpoint
+    # each commit is on disk; after a power cut, NORMAL loses all commits since the last checkpoint
+    connection.execute("PRAGMA synchronous = FULL")
     if not tables:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 

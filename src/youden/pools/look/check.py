@@ -44,7 +44,7 @@ USUAL = ("cyclic",)
 
 
 def cost_of_run(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
-    """What the run's own plan takes with its own judge. unwritten: the pool that the config names, if it is not on disk yet.
+    """Estimate the cost of a run's plan with its judge. unwritten: the pool that the config names, if it is not on disk yet.
 
     Raises: PoolError, PlanError, ConfigError.
     """

@@ -21,7 +21,7 @@ from youden.text.words import segment
 MOST_AGENTS = 30
 MOST_TEXTS = 200_000
 MOST_ITEMS = 10_000
-"""Random items whose responses are compared; the prompts of all items are."""
+"""Maximum number of items, drawn at random, whose responses are compared; prompts are compared for all items."""
 BLOCK = 512
 _PAIRS_AT_ONCE = 1_000_000
 _ROUNDING = 1e-9
@@ -100,7 +100,7 @@ def _normed(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np
 
 
 def _pairs(one: csr_array[np.float64], two: csr_array[np.float64], least: Floats) -> csr_array[np.float64]:
-    """[J, J]: 1 where items j and k are at least as alike as both ask, 0 elsewhere and on the diagonal.
+    """Return a matrix [J, J]: 1 where the similarity of items j and k reaches `least` of both, 0 elsewhere and on the diagonal.
 
     Only pairs that share a word of both prefixes (see `_prefixes`) are compared.
     """
@@ -124,10 +124,10 @@ def _pairs(one: csr_array[np.float64], two: csr_array[np.float64], least: Floats
 
 
 def _prefixes(profiles: csr_array[np.float64], least: Floats, rarity: Positions) -> csr_array[np.float64]:
-    """Keep the rarest words of each row, as many as leave a rest that is shorter than the row's `least`.
+    """Keep the rarest words of each row, so many that the norm of the dropped words is below the row's `least`.
 
-    Two rows of length 1 whose product is at least both of their `least` share one of the words that both keep: of two rests, one
-    holds all words that they share, and no product with a rest reaches `least`.
+    Two rows of norm 1 whose product reaches `least` of both share a word that both keep. Otherwise one of them would have dropped
+    the rarest word that they share, and with it all others that they share, so that the product is below `least` of that row.
 
     References: Bayardo, Ma & Srikant 2007, Scaling up all pairs similarity search.
     """

@@ -59,7 +59,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     path = folder / name if name.endswith(".md") else find("prompts", f"agents/{name}.md")
     if path.is_file() and not stays_in_folder(path):
         raise ConfigError(
-            f"The instruction {path} links to a file outside its folder, which is not read. Give the path of the file.",
+            f"The instruction {path} links to a file outside its folder, which is not read. Pass the path of that file.",
             slug="instruction",
         )
     try:

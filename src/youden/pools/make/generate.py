@@ -358,7 +358,7 @@ async def _asked(
 
 
 def _response(completion: Completion) -> str | None:
-    """The text that an agent responds with; None if the model's reasoning did not end."""
+    """Return the text that an agent responds with; None if the model's reasoning did not end."""
     return without_leading_reasoning(completion.text or completion.refusal or "")
 
 
@@ -382,10 +382,10 @@ def _result(generation: Generation, made: Responses, models: Models, *, max_miss
     n_missing = blocks.size - pool.n_responses
     if n_missing > max_missing * blocks.size:
         why = "; ".join(models.reasons)
-        short = too_many_missing(n_missing, blocks.size, why=why, max_missing=max_missing, what="responses")
+        error = too_many_missing(n_missing, blocks.size, why=why, max_missing=max_missing, what="responses")
         if doubts := models.budget.doubts():
-            short.add(doubts)
-        raise short
+            error.add(doubts)
+        raise error
     failed = f"{counted(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}"
     notes = (*((failed,) if models.n_failed else ()), *filter(None, [models.budget.doubts()]))
     return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)

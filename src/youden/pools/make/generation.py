@@ -184,8 +184,8 @@ def read_recipe(folder: Path) -> Recipe:
     place, read = folder / RECIPE, _read(folder)
     models = {name: load_judge_config(said) for name, said in read.models.items()}
     file = AgentsFile(path=place, seed=read.seed, items=None, agents=read.agents, models=models)
-    made = Generation(file, read_items(str(folder)), read.instructions, read.repeats)
-    return Recipe(made, _store_in(folder, read))
+    generation = Generation(file, read_items(str(folder)), read.instructions, read.repeats)
+    return Recipe(generation, _store_in(folder, read))
 
 
 def _read(folder: Path) -> _File:
