@@ -290,8 +290,8 @@ class RunConfig(BaseModel):
         """The store's path or URL."""
         if self.store is not None:
             return str(moved_store(path_of(self.store), self.folder)) if "://" not in self.store else self.store
-        own = self.folder / OWN_STORE
-        return str(own if own.is_file() else project_store())
+        own_store = self.folder / OWN_STORE
+        return str(own_store if own_store.is_file() else project_store())
 
     @property
     def store_file(self) -> Path | None:
@@ -358,8 +358,8 @@ def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
     file, recorded = config.folder / "config.yaml", None
     if file.is_file():
         with suppress(ConfigError):
-            before = config_at(file, {})
-            recorded = None if before.store is None else before.store_place
+            saved = config_at(file, {})
+            recorded = None if saved.store is None else saved.store_place
     if recorded is None and not (config.folder / OWN_STORE).is_file():
         recorded = usual
     return config if recorded is None else config.model_copy(update={"store": recorded})

@@ -66,13 +66,13 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
     return replace(imported, taken=f"agents by {said['agent']!r}" if said.keys() - columns.keys() else "")
 
 
-def _with_unique_items(files: Sequence[Path], said: Mapping[str, str]) -> Guess | None:
+def _with_unique_items(files: Sequence[Path], given: Mapping[str, str]) -> Guess | None:
     """Find the columns of tables with known column names, if item ids restart; else return None.
 
     Raises: ImportFormatError [import-ids].
     """
     rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in table_rows(file)]
-    named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(said)
+    named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(given)
     places = {noun: column for noun, column in named.items() if noun in ("item", "text", "prompt", "repeat")}
     unused = tuple(name for name in rows[0] if name not in (*named.values(), FILE))
     columns = Guess(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
@@ -101,9 +101,9 @@ def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
         return any("[]" in path for path in said.values())
     if "agent" not in named and len(files) == 1 and row.keys() - set(NOUNS) and "," not in said.get("text", ""):
         own = {noun: noun for noun in NOUNS if noun in row} | said
-        found = guess([flatten(row), *(flatten(one) for _, one in rows)], told=own)
-        if isinstance(found, Guess) and len(found.agents) == 1:
-            said["agent"] = found.agents[0]
+        guessed = guess([flatten(row), *(flatten(one) for _, one in rows)], told=own)
+        if isinstance(guessed, Guess) and len(guessed.agents) == 1:
+            said["agent"] = guessed.agents[0]
     return True
 
 
@@ -136,10 +136,10 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
         if not tables:
             raise unknown_layout(path, "no list of rows holds responses as text", _keys(files))
     check_columns(path, told, tables)
-    tables, beside = split_by_responses(path, tables, told)
-    if beside:
-        names = ", ".join(repr(table.file.name) for table in beside[:3]) + " …" * (len(beside) > 3)
-        joiner.note(f"{counted(len(beside), 'table')} without responses not read ({names})")
+    tables, other_tables = split_by_responses(path, tables, told)
+    if other_tables:
+        names = ", ".join(repr(table.file.name) for table in other_tables[:3]) + " …" * (len(other_tables) > 3)
+        joiner.note(f"{counted(len(other_tables), 'table')} without responses not read ({names})")
     places, items = add_places(tables), ItemsByPrompt(_ids(known, alone=len(tables) == 1))
     by_layout: dict[str | None, list[ForeignTable]] = {}
     for table in tables:
@@ -150,7 +150,9 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
             taken |= dict.fromkeys(_add_known(table, joiner, places=places, told=told) for table in alike)
             continue
         rows = [row for table in alike for row in table.flat_rows]
-        columns, described = _columns(path, alike[0].name, rows, items=items, places=places, told=told, beside=beside)
+        columns, described = _columns(
+            path, alike[0].name, rows, items=items, places=places, told=told, other_tables=other_tables
+        )
         taken.setdefault(described)
         for table in alike:
             for place, row in table.rows:
@@ -186,7 +188,7 @@ def _columns(
     items: ItemsByPrompt,
     places: tuple[str, ...],
     told: Mapping[str, str],
-    beside: Sequence[ForeignTable],
+    other_tables: Sequence[ForeignTable],
 ) -> tuple[Columns, str]:
     """Decide which columns of tables of one layout are what, and describe that in words.
 
@@ -194,22 +196,22 @@ def _columns(
     """
     by_rows = told.get("repeat") == ROWS and not any(ROWS in row for row in rows)
     told = {noun: column for noun, column in told.items() if not (by_rows and noun == "repeat")}
-    found = guess(rows, places=places, told=told)
-    if isinstance(found, str):
-        raise unknown_layout(path, found, list(dict.fromkeys(column for row in rows for column in row)))
-    parts = composite_columns(told.get("item", ""), found.unused) or ()
-    found = replace(found, unused=tuple(column for column in found.unused if column not in parts))
+    guessed = guess(rows, places=places, told=told)
+    if isinstance(guessed, str):
+        raise unknown_layout(path, guessed, list(dict.fromkeys(column for row in rows for column in row)))
+    parts = composite_columns(told.get("item", ""), guessed.unused) or ()
+    guessed = replace(guessed, unused=tuple(column for column in guessed.unused if column not in parts))
     if told.keys().isdisjoint({"item", "repeat"}) and not by_rows:
-        found = with_unique_items(found, rows, place=str(path))
-    found = with_prompts(found, rows, beside)
+        guessed = with_unique_items(guessed, rows, place=str(path))
+    guessed = with_prompts(guessed, rows, other_tables)
     for row in rows:
-        row.update({column: value(row, column) for column in found.places.values() if column not in row})
-    ways = {noun: ColumnPath((column,)) for noun, column in found.places.items()}
-    shared = {column.partition(".")[0] for column in found.wide if "." in column}
-    start = len(f"{shared.pop()}.") if len(shared) == 1 and all("." in column for column in found.wide) else 0
-    wide = {column[start:]: ColumnPath((column,)) for column in found.wide}  # agents that are keys of one object
-    columns = Columns(ways, wide, name, items, made=found.made, loosely=True, by_rows=by_rows)
-    return columns, _said(found, name)
+        row.update({column: value(row, column) for column in guessed.places.values() if column not in row})
+    ways = {noun: ColumnPath((column,)) for noun, column in guessed.places.items()}
+    shared = {column.partition(".")[0] for column in guessed.wide if "." in column}
+    start = len(f"{shared.pop()}.") if len(shared) == 1 and all("." in column for column in guessed.wide) else 0
+    wide = {column[start:]: ColumnPath((column,)) for column in guessed.wide}  # agents that are keys of one object
+    columns = Columns(ways, wide, name, items, made=guessed.made, loosely=True, by_rows=by_rows)
+    return columns, _said(guessed, name)
 
 
 def _ids(known: Pool | None, *, alone: bool) -> Callable[[int, str], str]:
@@ -277,23 +279,23 @@ def _text_rows(folder: Path, replaced: Replacements) -> Rows:
     return [(place, {**row, "prompt": prompts.get(str(row["item"]))}) for place, row in rows]
 
 
-def _said(found: Guess, name: str) -> str:
+def _said(guessed: Guess, name: str) -> str:
     places = {FILE: "a table each", FOLDER: "a folder each"}
-    agents = " and ".join(places.get(column, repr(column)) for column in found.agents)
+    agents = " and ".join(places.get(column, repr(column)) for column in guessed.agents)
     if not agents:
-        agents = "each of " + ", ".join(map(repr, found.wide)) if found.wide else repr(name)
+        agents = "each of " + ", ".join(map(repr, guessed.wide)) if guessed.wide else repr(name)
     parts = [f"agents by {agents}"]
-    item, prompt = found.places.get("item"), found.places.get("prompt")
-    if found.made:
+    item, prompt = guessed.places.get("item"), guessed.places.get("prompt")
+    if guessed.made:
         parts.append("items by row" if prompt is None else f"items by {prompt!r} (ids made from it)")
     else:
         parts.append(
             f"items by {' and '.join(map(repr, str(item).split(' + ')))}"
             + (f", prompts in {prompt!r}" if prompt else "")
         )
-    if "text" in found.places:
-        parts.append(f"texts in {found.places['text']!r}")
-    parts += [f"{noun} in {found.places[noun]!r}" for noun in ("group", "empty", "repeat") if noun in found.places]
-    if unused := [column for column in found.unused if column not in (FOLDER, FILE)]:
+    if "text" in guessed.places:
+        parts.append(f"texts in {guessed.places['text']!r}")
+    parts += [f"{noun} in {guessed.places[noun]!r}" for noun in ("group", "empty", "repeat") if noun in guessed.places]
+    if unused := [column for column in guessed.unused if column not in (FOLDER, FILE)]:
         parts.append(f"not used: {', '.join(map(repr, unused[:6]))}" + " …" * (len(unused) > 6))
     return ", ".join(parts)

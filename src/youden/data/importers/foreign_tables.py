@@ -89,13 +89,13 @@ class ForeignTable(NamedTuple):
         """All columns, in the order in which rows have them."""
         return list(dict.fromkeys(column for _, row in self.rows for column in row))
 
-    def text_column(self, told: Mapping[str, str]) -> str | None:
+    def text_column(self, given: Mapping[str, str]) -> str | None:
         """Return the column of responses that the user gave, or that is named as one and holds texts; else None.
 
         For a known layout, return a text that lists all its columns.
         """
-        if "text" in told:
-            return told["text"] if set(told["text"].split(",")) & {*self.columns} else None
+        if "text" in given:
+            return given["text"] if set(given["text"].split(",")) & {*self.columns} else None
         if "text" in (columns := known_columns(self.first_row)):
             return ", ".join(f"{noun}={column}" for noun, column in columns.items())
         return next((name for name in self._columns_of("text") if is_text(self.flat_rows, name)), None)
@@ -112,34 +112,34 @@ class ForeignTable(NamedTuple):
         return None
 
 
-def foreign_table(file: Path, name: str, rows: Rows, told: Mapping[str, str], say: Say) -> ForeignTable:
+def foreign_table(file: Path, name: str, rows: Rows, given: Mapping[str, str], say: Say) -> ForeignTable:
     """Make a table with flat rows; if no column holds responses, search lists of objects for one that does."""
     first_row = dict(rows[0][1])
-    if "text" not in told and "text" in known_columns(first_row):
+    if "text" not in given and "text" in known_columns(first_row):
         return ForeignTable(file, name, rows, first_row)
-    flat = [(place, flatten(row) | _told_values(row, told)) for place, row in rows]
+    flat = [(place, flatten(row) | _given_values(row, given)) for place, row in rows]
     below_header = _with_header(flat)
     is_log = len(below_header) < len(flat)
     table = ForeignTable(file, name, _of_one_kind(below_header, is_log=is_log, say=say), first_row)
     for column in table.columns if file.suffix.lower() in SPREADSHEETS else []:
         if noun_of(column) in ("agent", "item", "prompt"):
             fill_down(table.rows, column, say)
-    if table.text_column(told) is not None:
+    if table.text_column(given) is not None:
         return table
     for column in table.columns:
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
             exploded = table._replace(
                 rows=[(place, part) for place, row in table.rows for part in explode(row, column)]
             )
-            if exploded.text_column(told) is not None:
+            if exploded.text_column(given) is not None:
                 return exploded
     return table
 
 
-def _told_values(row: Mapping[str, Json], told: Mapping[str, str]) -> dict[str, Json]:
+def _given_values(row: Mapping[str, Json], given: Mapping[str, str]) -> dict[str, Json]:
     """Return the values of columns that the user gave as paths, or as several columns together."""
     values: dict[str, Json] = {}
-    for noun, columns in told.items():
+    for noun, columns in given.items():
         for column in columns.split(",") if noun == "text" else [columns]:
             if names := composite_columns(column, flat := flatten(row)):
                 values[column] = value(flat, joined(names))
@@ -177,11 +177,11 @@ def _of_one_kind(rows: Rows, *, is_log: bool, say: Say) -> Rows:
 
 
 def split_by_responses(
-    path: Path, tables: Sequence[ForeignTable], told: Mapping[str, str]
+    path: Path, tables: Sequence[ForeignTable], given: Mapping[str, str]
 ) -> tuple[list[ForeignTable], list[ForeignTable]]:
     """Split tables into those that hold responses and the others: configurations, scores, prompts."""
     named = [table for table in tables if singular(table.file.stem) not in _NOT_ANSWERS] or tables
-    holding = [table for table in named if table.text_column(told) is not None]
+    holding = [table for table in named if table.text_column(given) is not None]
     inside = [table for table in holding if _ANSWER_FOLDERS & {part.lower() for part in _folders(path, table.file)}]
     chosen = inside or holding or list(tables)
     return chosen, [table for table in tables if not any(table is other for other in chosen)]
@@ -218,23 +218,23 @@ def add_places(tables: Sequence[ForeignTable]) -> tuple[str, ...]:
     return tuple(places)
 
 
-def with_prompts(found: Guess, rows: Sequence[dict[str, Json]], beside: Sequence[ForeignTable]) -> Guess:
+def with_prompts(guessed: Guess, rows: Sequence[dict[str, Json]], other_tables: Sequence[ForeignTable]) -> Guess:
     """Add prompts from a table without responses that has the same item column, if the responses have none."""
-    item = found.places.get("item")
-    if item is None or "prompt" in found.places:
-        return found
-    for column, prompts in filter(None, (table.prompts_by(item) for table in beside)):
+    item = guessed.places.get("item")
+    if item is None or "prompt" in guessed.places:
+        return guessed
+    for column, prompts in filter(None, (table.prompts_by(item) for table in other_tables)):
         if any(str(row.get(item)) in prompts for row in rows):
             for row in rows:
                 row.setdefault(column, prompts.get(str(row.get(item))))
-            return replace(found, places={**found.places, "prompt": column})
-    return found
+            return replace(guessed, places={**guessed.places, "prompt": column})
+    return guessed
 
 
-def check_columns(path: Path, told: Mapping[str, str], tables: Sequence[ForeignTable]) -> None:
+def check_columns(path: Path, given: Mapping[str, str], tables: Sequence[ForeignTable]) -> None:
     """Check that a table has each column that the user gave. Raises: ImportFormatError [import-columns]."""
     present = {column for table in tables for column in table.columns}
-    for noun, columns in told.items():
+    for noun, columns in given.items():
         if noun not in NOUNS:
             raise wrong(path, f"'{noun}' is none of {', '.join(NOUNS)}. Correct --column.", slug="import-columns")
         for column in columns.split(",") if noun == "text" else [columns]:

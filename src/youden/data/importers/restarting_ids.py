@@ -42,13 +42,13 @@ MIN_LINED_UP = 0.5
 """Minimum fraction of rows whose item, under a composite key, has responses of two agents."""
 
 
-def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
+def with_unique_items(guessed: Guess, rows: Sequence[Row], *, place: str) -> Guess:
     """Add the column within which item ids restart to the columns that name an item, and find the one that numbers repeats.
 
     Parameters
     ----------
-    found : Guess
-        The columns of the table; `found.places["item"]` is the column with ids.
+    guessed : Guess
+        The columns of the table; `guessed.places["item"]` is the column with ids.
     rows : sequence of mapping
         All flat rows of the table.
     place : str
@@ -57,7 +57,7 @@ def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess
     Returns
     -------
     Guess
-        `found` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
+        `guessed` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
         several columns, or with prompts in place of ids, if prompts differ and no column distinguishes items of one id.
 
     Raises
@@ -65,47 +65,48 @@ def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess
     ImportFormatError
         [import-ids]: if a column may distinguish items or repeats, and neither its name nor a prompt shows which.
     """
-    return _with_repeats(_with_unique_items(found, rows, place=place), rows)
+    return _with_repeats(_with_unique_items(guessed, rows, place=place), rows)
 
 
-def _with_repeats(found: Guess, rows: Sequence[Row]) -> Guess:
+def _with_repeats(guessed: Guess, rows: Sequence[Row]) -> Guess:
     """Number repeats by the first column that is named like that and distinguishes all responses of an agent to an item."""
-    item = found.places.get("item", found.places.get("prompt"))
-    names = [name for name in found.unused if NUMBERS & words_of(name)]
-    if item is None or not names or "repeat" in found.places:
-        return found
-    cells = [*zip(_column(rows, [*found.agents]), _column(rows, [item]), strict=True)]
+    item = guessed.places.get("item", guessed.places.get("prompt"))
+    names = [name for name in guessed.unused if NUMBERS & words_of(name)]
+    if item is None or not names or "repeat" in guessed.places:
+        return guessed
+    cells = [*zip(_column(rows, [*guessed.agents]), _column(rows, [item]), strict=True)]
     for name in names:
         repeats = _column(rows, [name])
         if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
-            unused = tuple(column for column in found.unused if column != name)
-            return replace(found, places={**found.places, "repeat": name}, unused=unused)
-    return found
+            unused = tuple(column for column in guessed.unused if column != name)
+            return replace(guessed, places={**guessed.places, "repeat": name}, unused=unused)
+    return guessed
 
 
-def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
-    item, prompt = found.places.get("item"), found.places.get("prompt")
+def _with_unique_items(guessed: Guess, rows: Sequence[Row], *, place: str) -> Guess:
+    item, prompt = guessed.places.get("item"), guessed.places.get("prompt")
     if item is None:
-        return found
-    agents = _column(rows, [*found.agents])
+        return guessed
+    agents = _column(rows, [*guessed.agents])
     ids = _column(rows, [item])
-    repeat = [found.places["repeat"]] if "repeat" in found.places else []
-    repeat_like = [name for name in found.unused if REPEATS & words_of(name)]
+    repeat = [guessed.places["repeat"]] if "repeat" in guessed.places else []
+    repeat_like = [name for name in guessed.unused if REPEATS & words_of(name)]
     repeats = _column(rows, repeat)
     texts = [
-        tuple(str(row.get(name)) for name in (*found.wide, *filter(None, [found.places.get("text")]))) for row in rows
+        tuple(str(row.get(name)) for name in (*guessed.wide, *filter(None, [guessed.places.get("text")])))
+        for row in rows
     ]
     kept = [n for n, id_ in enumerate(ids) if id_ is not None and any(text != "None" for text in texts[n])]
     cells = defaultdict(set)
     for n in kept:
         cells[agents[n], ids[n], repeats[n]].add(texts[n])
     if all(len(several) == 1 for several in cells.values()):
-        return found
+        return guessed
     prompts = [None] * len(rows) if prompt is None else _column(rows, [prompt])
     by_prompt = {(agents[n], ids[n], prompts[n]) for n in kept if prompts[n] is not None}
     has_prompts = len(by_prompt) > 0
     if has_prompts and len(by_prompt) == len({key[:2] for key in by_prompt}):
-        return found
+        return guessed
 
     def is_unique(names: Sequence[str], repeats: Sequence[Json]) -> bool:
         groups = _column(rows, names)
@@ -120,29 +121,29 @@ def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Gues
             seen.setdefault((agents[n], groups[n], ids[n], repeats[n]), texts[n]) == texts[n] for n in kept
         ) and _lines_up(agents, groups, ids, kept)
 
-    free = [name for name in found.unused if not REPEATS & words_of(name)]
+    free = [name for name in guessed.unused if not REPEATS & words_of(name)]
     named = [name for name in free if GROUPS & words_of(name)]
     for labels in (repeats, _column(rows, [*repeat, *repeat_like])):
         for names in (*((name,) for name in named), *combinations(named[:4], 2)):
             if is_unique(names, labels):
-                return _with_item(found, (*names, item))
+                return _with_item(guessed, (*names, item))
     unclear = [name for name in free if name not in named and noun_of(name) != "about"]
     possible = [name for name in unclear if is_unique([name], repeats)]
     if has_prompts:
-        return _with_item(found, (possible[0], item)) if possible else _by_prompt(found)
+        return _with_item(guessed, (possible[0], item)) if possible else _by_prompt(guessed)
     if possible:
         raise wrong(place, _question(possible[0], item, agents, ids, kept), slug="import-ids")
-    return found
+    return guessed
 
 
-def _with_item(found: Guess, columns: tuple[str, ...]) -> Guess:
-    unused = tuple(name for name in found.unused if name not in columns)
-    return replace(found, places={**found.places, "item": joined(columns)}, unused=unused)
+def _with_item(guessed: Guess, columns: tuple[str, ...]) -> Guess:
+    unused = tuple(name for name in guessed.unused if name not in columns)
+    return replace(guessed, places={**guessed.places, "item": joined(columns)}, unused=unused)
 
 
-def _by_prompt(found: Guess) -> Guess:
-    places = {noun: column for noun, column in found.places.items() if noun != "item"}
-    return replace(found, places=places, made=True, unused=(*found.unused, found.places["item"]))
+def _by_prompt(guessed: Guess) -> Guess:
+    places = {noun: column for noun, column in guessed.places.items() if noun != "item"}
+    return replace(guessed, places=places, made=True, unused=(*guessed.unused, guessed.places["item"]))
 
 
 def _question(column: str, item: str, agents: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> str:
