@@ -41,6 +41,16 @@ HARMONY = "<|channel|>analysis<|message|>NO?<|end|><|start|>assistant"
         f"{HARMONY}<|channel|>final <|constrain|>json<|message|>YES<|end|>",
         f"<|start|>assistant{HARMONY}<|channel|>commentary<|message|>NO<|end|><|channel|>final<|message|>YES",
         "analysisThe label is NO? They match.assistantfinalYES",
+        "<|think|>NO<|/think|>YES",
+        "<|thinking|>NO</|thinking|>YES",
+        "[REASONING]NO[/REASONING]YES",
+        "<rationale>NO</rationale>YES",
+        "<chain_of_thought>NO</chain_of_thought>YES",
+        "<scratch_pad>NO</scratch_pad>YES",
+        "<inner_monologue>NO</inner_monologue>YES",
+        "<antThinking>NO</antThinking>YES",
+        "<|channel>thought\nNO<channel|>YES",
+        "<|channel>thought\n<channel|>YES",
     ],
 )
 def test_only_what_follows_the_last_block_is_the_answer(reply: str) -> None:
@@ -63,6 +73,9 @@ def test_only_what_follows_the_last_block_is_the_answer(reply: str) -> None:
         f"{HARMONY}<|channel|>final",
         "<|channel|>",
         "analysisThe label is NO? YES",
+        "<|think|>NO",
+        "<|channel>thought\nNO",
+        "<cot>NO",
     ],
 )
 def test_an_unfinished_block_leaves_no_answer(reply: str) -> None:

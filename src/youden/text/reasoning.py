@@ -9,13 +9,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_NAME = r"(?:[\w-]+:)?(think|thinking|thoughts?|reason|reasoning|reflection|analysis|scratchpad)"
-_LESS, _MORE = r"(?:<|&lt;)", r"(?:>|&gt;)"
+_NAME = (
+    r"(?:[\w-]+:)?((?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratch_?pad|rationale|deliberation|cot|"
+    r"chain[_-]of[_-]thought|inner[_-]monologue)"
+)
+_LESS, _MORE = r"(?:<\|?|&lt;)", r"(?:>|&gt;)"
 _TAG = re.compile(
     "|".join(
         (
-            rf"{_LESS}\s*(/?)\s*{_NAME}(?:\s[^<>]*)?(?<!/){_MORE}",
-            r"\[(/?)(THINK|THINKING)\]",
+            rf"{_LESS}\s*(/?)\|?\s*{_NAME}(?:\s[^<>]*)?\|?(?<!/){_MORE}",
+            r"\[(/?)(THINK|THINKING|REASONING)\]",
+            r"<\|(channel)>",
+            r"(<)(channel)\|>",
             r"◁(/?)(think)▷",
             r"<\|(begin|end)_of_(thought)\|>",
             r"<\|(START|END)_(THINKING)\|>",
@@ -23,7 +28,7 @@ _TAG = re.compile(
     ),
     re.IGNORECASE,
 )
-_CLOSES = {"/", "end"}
+_CLOSES = {"/", "end", "<"}
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*(?:<\|(?!message)[^|]*\|>[^<]*)*<\|message\|>", re.IGNORECASE)
 _END_OF_MESSAGE = re.compile(r"<\|(?:end|return|call|start)\|>.*", re.IGNORECASE | re.DOTALL)
 _ANY_CHANNEL = re.compile(r"<\|channel\|>", re.IGNORECASE)
