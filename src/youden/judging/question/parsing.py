@@ -241,8 +241,12 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     >>> find_label("Yes.", labels), find_label("Yes, there is no doubt", labels), find_label("**Yes**\\nNo doubt.", labels)
     ('YES', None, 'YES')
     """
-    choices, normal = tuple(labels), unicodedata.normalize("NFKC", text)
-    occurring = {choices[int((match.lastgroup or "l0")[1:])] for match in _pattern(choices).finditer(normal)}
+    choices, normal = tuple(labels), _normal(text)
+    occurring = {
+        choices[int(match.lastgroup[1:])]
+        for match in _pattern(choices).finditer(normal)
+        if match.lastgroup and not (_is_mark(normal, match.start() - 1) or _is_mark(normal, match.end()))
+    }
     if len(occurring) == 1:
         return occurring.pop()
     lines = [line for line in normal.splitlines() if _AROUND_A_LINE.sub("", line)]
@@ -263,12 +267,22 @@ def _only_label(text: str, labels: tuple[str, ...]) -> str | None:
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
-_AROUND_A_LINE = re.compile(r"^[\W_]+|[\W_]+$")
-"""Punctuation and Markdown around a label: quotes, emphasis, headings, list markers."""
+_AROUND_A_LINE = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
+"""Punctuation and Markdown around a label: quotes, emphasis, headings, list markers. A minus sign belongs to its number."""
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
+
+
+def _is_mark(text: str, position: int) -> bool:
+    """Return whether a character continues a word although `\\w` does not match it, as vowel and tone signs do."""
+    character = text[position : position + 1] or " "
+    return unicodedata.category(character).startswith("M") and not "\ufe00" <= character <= "\ufe0f"
 
 
 def _plain(label: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", label).split()).casefold()
+    return " ".join(_normal(label).split()).casefold()
 
 
 def _trimmed(label: str) -> str:
@@ -277,8 +291,11 @@ def _trimmed(label: str) -> str:
 
 @lru_cache(maxsize=64)
 def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a pattern of whole words that are labels, the longest first; its group `l3` is the fourth label."""
-    words = [r"\s+".join(map(re.escape, unicodedata.normalize("NFKC", label).split())) for label in labels]
+    """Compile a pattern of whole words that are labels, the longest first; its group `l3` is the fourth label.
+
+    A number that is no label, such as 0.5 or -1, is matched as a whole without a group, so that no part of it is a label.
+    """
+    words = [r"\s+".join(map(re.escape, _normal(label).split())) for label in labels]
     longest_first = sorted(range(len(labels)), key=lambda number: len(labels[number]), reverse=True)
     groups = "|".join(f"(?P<l{number}>{words[number]})" for number in longest_first)
-    return re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)
+    return re.compile(rf"(?<!\w)(?:(?:{groups})(?!\w)(?!(?<=\d)[.,]\d)|-?\d+(?:[.,]\d+)*(?!\w))", re.IGNORECASE)
