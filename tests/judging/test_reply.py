@@ -169,7 +169,7 @@ def test_a_refusal_is_kept_wherever_it_stands() -> None:
         (("choices",), {"0": 1}, "choices is of type dict"),
         (CHOICE, "YES", r"choices\[0\] is of type str"),
         (MESSAGE, None, "the message is not there"),
-        *(((*MESSAGE, "content"), value, "the content is of type") for value in (5, ["YES"], {"text": "YES"}, True)),
+        *(((*MESSAGE, "content"), value, "the content is of type") for value in (5, [1], {"answer": "YES"}, True)),
         (ODDS_OF, "none", "logprobs is of type str"),
         ((*ODDS_OF, "content"), "none", "the content of logprobs is of type str"),
         (BLANK, 5, "a token of logprobs is of type int"),
@@ -305,6 +305,10 @@ def test_an_answer_beside_an_error_is_an_answer() -> None:
         ),
         ([{"type": "reasoning", "text": "NO"}, {"type": "output_text", "text": "YES"}], "YES", None),
         ([{"text": "YES"}], "YES", None),
+        ([{"type": "text", "text": None}, {"type": "text", "text": "YES"}], "YES", None),
+        (["Y", {"type": "text", "text": "ES"}], "YES", None),
+        ({"type": "text", "text": "YES"}, "YES", None),
+        ([{"type": "text", "text": "NO", "thought": True}, {"type": "text", "text": "YES"}], "YES", None),
         ([{"type": "refusal", "refusal": "I cannot."}], "", "I cannot."),
         ([], "", None),
     ],
@@ -314,9 +318,7 @@ def test_text_parts_of_a_content_are_joined(content: object, text: str, refusal:
     assert (found.text, found.refusal) == (text, refusal)
 
 
-@pytest.mark.parametrize(
-    "content", [["YES"], [{"type": "text", "text": {"value": "YES"}}], [{"type": "text", "text": None}]]
-)
+@pytest.mark.parametrize("content", [[1], [None], [{"type": "text", "text": {"value": "YES"}}]])
 def test_parts_without_readable_text_are_a_broken_reply(content: object) -> None:
     fails(reply((*MESSAGE, "content"), content), "the content is of type list")
 
@@ -373,6 +375,15 @@ def test_an_empty_completion_without_usage_is_tried_again(usage: object, content
     fails(said, "empty and reports no tokens")
 
 
+@pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", None])
+def test_an_empty_completion_is_tried_again_however_its_end_is_called(ended: str | None) -> None:
+    said = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
+    said["choices"][0]["message"]["content"] = ""
+    with pytest.raises(CallError) as caught:
+        checked(said, seconds=0)
+    assert caught.value.kind == "retry"
+
+
 def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
     for path, value in (
         (("usage", "completion_tokens"), 1),
@@ -400,6 +411,7 @@ def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
         ({"completion_tokens": 700, "completion_tokens_details": {"reasoning_tokens": 699}}, 700),
         ({"total_tokens": 900, "completion_tokens_details": {"reasoning_tokens": 699}}, 700),
         ({"completion_tokens_details": None}, 1),
+        ({"total_tokens": None}, 1),
     ],
 )
 def test_reasoning_outside_of_completion_tokens_counts(usage: dict[str, Any], tokens_out: int) -> None:

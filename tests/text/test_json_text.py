@@ -65,3 +65,7 @@ def test_nesting_has_a_limit_whether_the_text_is_strict_or_not():
         parse_json("[" * 150 + inner + "]" * 150)
         with pytest.raises(JSONDecodeError):
             parse_json("[" * 1100 + inner + "]" * 1100)
+
+
+def test_a_control_character_inside_a_string_is_kept():
+    assert parse_json(b'{"a": "one\ntwo\t"}').value == {"a": "one\ntwo\t"}

@@ -1,7 +1,7 @@
 """Parses JSON as servers and tools write it, beyond what the standard allows.
 
 orjson parses strict JSON. Only text that it rejects is parsed a second time, by `json`, which accepts the constants
-NaN, Infinity and -Infinity, and lone surrogates.
+NaN, Infinity and -Infinity, lone surrogates, and control characters inside strings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ParsedJson(NamedTuple):
 
 
 def parse_json(text: str | bytes) -> ParsedJson:
-    r"""Parse JSON, tolerating a byte order mark, non-finite numbers and lone surrogates.
+    r"""Parse JSON, tolerating a byte order mark, non-finite numbers, lone surrogates, and line breaks inside strings.
 
     Parameters
     ----------
@@ -76,7 +76,9 @@ def parse_json(text: str | bytes) -> ParsedJson:
         return number
 
     try:
-        value = json.loads(decoded, parse_constant=parse_float, parse_float=parse_float, parse_int=_parse_int)
+        value = json.loads(
+            decoded, strict=False, parse_constant=parse_float, parse_float=parse_float, parse_int=_parse_int
+        )
         encodable, n_replaced = _replace_surrogates(value, depth=0)
     except (ValueError, RecursionError):
         raise strict_error from None

@@ -116,7 +116,8 @@ def checked(reply: object, *, seconds: float) -> Completion:
             top_logprobs=_alternatives(choice.get("logprobs"), text, message),
         )
     )
-    if not (completion.text.strip() or completion.refusal or n_out) and completion.finish_reason in _NOTHING_MORE:
+    is_empty = not (completion.text.strip() or completion.refusal or n_out)
+    if is_empty and completion.finish_reason.casefold() in _NOTHING_MORE:
         raise CallError(
             f"The reply is empty and reports no tokens (finish reason '{completion.finish_reason}').",
             kind="retry",
@@ -126,7 +127,7 @@ def checked(reply: object, *, seconds: float) -> Completion:
     return completion
 
 
-_NOTHING_MORE = ("stop", "unknown")
+_NOTHING_MORE = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 
 
 def tokens_in_answer(usage: Mapping[str, Any]) -> int | None:
@@ -244,10 +245,13 @@ def _joined(content: Any) -> tuple[Any, str | None]:
     """
     if content is None:
         return "", None
-    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+    listed = [content] if isinstance(content, dict) and "text" in content else content
+    if not isinstance(listed, list) or not all(isinstance(part, dict | str) for part in listed):
         return content, None
-    texts = [part["text"] for part in content if part.get("type") in _TEXT_PARTS and "text" in part]
-    refusals = [part.get("refusal") for part in content if part.get("type") == "refusal"]
+    parts: list[dict[str, Any]] = [{"text": part} if isinstance(part, str) else part for part in listed]
+    answering = [part for part in parts if part.get("type") in _TEXT_PARTS and not part.get("thought")]
+    texts = [part["text"] for part in answering if part.get("text") is not None]
+    refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and "refusal" in part]
     if not all(isinstance(text, str) for text in (*texts, *refusals)):
         return content, None
     return "".join(texts), "".join(refusals) or None
@@ -261,7 +265,7 @@ def join_contents(reply: object) -> bool:
         if isinstance(choices, list)
         else []
     )
-    with_parts = [message for message in messages if isinstance(message.get("content"), list)]
+    with_parts = [message for message in messages if isinstance(message.get("content"), list | dict)]
     for message in with_parts:
         message["content"], declined = _joined(message["content"])
         message["refusal"] = message.get("refusal") or declined

@@ -42,7 +42,7 @@ def error_inside(reply: object) -> CallError | None:
     """Find and classify the error that a parsed reply holds in place of an answer.
 
     The error may be the whole reply, a field next to `choices`, or a field of the first choice or its message. A choice with a
-    text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. The finish reason `error`
+    text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. A finish reason in `_FAILED`
     is an error even if no field describes it.
 
     Parameters
@@ -71,7 +71,7 @@ def error_inside(reply: object) -> CallError | None:
     errors = (choice.get("error"), message.get("error"), reply.get("error"))
     error = next((value for value in errors if _is_error(value)), None)
     ended = choice.get("finish_reason")
-    if error is None and ended != "error":
+    if error is None and ended not in _FAILED:
         return None
     if ended in _ENDED_BY_ITSELF and message.get("content") and not _is_error(choice.get("error")):
         return None
@@ -82,6 +82,7 @@ def error_inside(reply: object) -> CallError | None:
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
+_FAILED = ("error", "network_error")
 
 
 def _is_error(value: object) -> bool:
