@@ -58,6 +58,19 @@ WORDINGS = {
         "Sorry, your account balance is insufficient",
         "You have exceeded your monthly included credits for Inference Providers.",
         "Inactive subscription or usage limit reached",
+        "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+        "You have reached your specified workspace API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+        "You have no credits left",
+        "No credits remaining.",
+        "Your prepaid credits are depleted.",
+        "Your credits have been exhausted",
+        "Account balance is not enough",
+        "Account balance not enough",
+        "Monthly spend limit exceeded",
+        "Spending limit reached",
+        "Budget has been exceeded! Current cost: 1.2, Max budget: 1.0",
+        "Your subscription has expired",
+        "账户余额不足",
     ],
     401: [
         "API key not valid. Please pass a valid API key.",
@@ -71,6 +84,8 @@ WORDINGS = {
         "The access token expired",
         "AADSTS700082: The refresh token has expired due to inactivity.",
         "Your organization has been disabled.",
+        "You didn't provide an API key.",
+        "Account suspended",
         "The account associated with this API key has been deactivated.",
     ],
 }
@@ -82,6 +97,9 @@ ABOUT_A_REQUEST = [
     "Output blocked by content filtering policy",
     "messages: text content blocks must be non-empty",
     "Your request was rejected as a result of our safety system.",
+    "The thinking budget has been exceeded: max_tokens must be greater than thinking.budget_tokens",
+    "The context limit has been exceeded.",
+    "The usage of `top_k` is limited.",
     "A policy of your organization blocks 'the service is suspended'.",
 ]
 
