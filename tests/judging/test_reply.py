@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from youden.judging.backends.anthropic import in_our_words
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import (
     BEYOND,
@@ -417,6 +418,15 @@ def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
 def test_reasoning_outside_of_completion_tokens_counts(usage: dict[str, Any], tokens_out: int) -> None:
     said = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
     assert checked(said, seconds=0).tokens_out == tokens_out
+
+
+def test_cached_tokens_of_a_claude_prompt_count() -> None:
+    """`input_tokens` is only what follows the last cache breakpoint."""
+    cached = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 175}
+    message = {"content": [{"type": "text", "text": "YES"}], "stop_reason": "end_turn"}
+    for usage, tokens_in in ((cached, 200), ({"input_tokens": 5, "cache_read_input_tokens": None}, 5)):
+        said = in_our_words(message | {"usage": usage | {"output_tokens": 1}})
+        assert checked(said, seconds=0).tokens_in == tokens_in
 
 
 def test_the_same_answers_of_a_batch_may_differ_in_reasoning_or_hold_an_error() -> None:

@@ -21,6 +21,9 @@ VERSION = "2023-06-01"
 _ROOM = 4096
 """Tokens of an answer where the judge's config bounds none: Anthropic wants a bound."""
 
+_CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
+"""Tokens of the prompt that `input_tokens` does not include."""
+
 _ENDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "content_filter"}
 
 
@@ -78,9 +81,14 @@ def in_our_words(said: object) -> object:
     ended = said.get("stop_reason")
     message = {"content": text, "refusal": "The model declined to answer." if ended == "refusal" else None}
     used = object_or_empty(said.get("usage"))
+    cached = sum(n for name in _CACHED if isinstance(n := used.get(name), int))
+    n_in = used.get("input_tokens", 0)
     return {
         "error": said.get("error"),
         "model": said.get("model"),
         "choices": [{"message": message, "finish_reason": _ENDS.get(ended, ended) if isinstance(ended, str) else None}],
-        "usage": {"prompt_tokens": used.get("input_tokens", 0), "completion_tokens": used.get("output_tokens", 0)},
+        "usage": {
+            "prompt_tokens": n_in + cached if isinstance(n_in, int) else n_in,
+            "completion_tokens": used.get("output_tokens", 0),
+        },
     }
