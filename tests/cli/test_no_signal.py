@@ -142,7 +142,8 @@ def test_a_search_ends_after_its_pilot_and_says_why(youden: Youden, here: Path, 
     plan = RunFolder(here / "runs/search").read_plan()
     assert "stopped early: this judge does not separate these agents" in plan.notes[-1]
     asked = server.n_requests
-    assert youden("run", "search.yaml").code == 0
+    again = youden("run", "search.yaml").well()
+    assert f"{plan.notes[-1]}; report: " in again.err
     assert server.n_requests == asked
 
 

@@ -184,7 +184,7 @@ def run_command(
     show.show_run_plan(planned, how)
     with nullcontext() if how == "quiet" else progress_bar() as bar:
         result = judge_run(planned, asking(progress=bar))
-    why = f"{result.plan.notes[-1]}; " if result.plan.rounds is not None else ""
+    why = result.plan.notes[-1] if result.plan.rounds is not None else ""
     from youden.pools.look.likeness import clones_of
     from youden.report.pages.writing import write_report  # after the asking: charts and pandas take a second to load
 
