@@ -163,6 +163,34 @@ def chat_messages(at: Path) -> Layout:
     return Layout("chats", agents=FILE_NAMES)
 
 
+def sharegpt(at: Path) -> Layout:
+    for model, rows in per_model(
+        lambda _m, n, question, text: {
+            "id": f"c{n}",
+            "conversations": [
+                {"from": "system", "value": "Be brief."},
+                {"from": "human", "value": question},
+                {"from": "gpt", "value": text},
+            ],
+        }
+    ).items():
+        write_json(at / "chats" / f"{file_name(model)}.json", rows)
+    return Layout("chats", agents=FILE_NAMES)
+
+
+def ragas_multi_turn(at: Path) -> Layout:
+    rows = [
+        {
+            "model": model,
+            "user_input": [{"content": question, "type": "human"}, {"content": text, "type": "ai", "tool_calls": None}],
+            "reference": "page",
+        }
+        for model, _, question, text in calls()
+    ]
+    write_lines(at / "turns.jsonl", rows)
+    return Layout("turns.jsonl")
+
+
 def batch_of_several_choices(at: Path) -> Layout:
     openai_batch(at)
     for file in (at / "batches").iterdir():
@@ -205,6 +233,7 @@ LAYOUTS: Mapping[str, Callable[[Path], Layout]] = {
         *(anthropic_batch, gemini_batch, bedrock_batch, vertex_batch),
         *(answers_beside_configuration, texts_beside_configuration, questions_beside_answers, records_under_a_key),
         *(records_by_id, tasks_then_models, row_numbers_of_shuffled_files, answers_in_a_list, chat_messages),
+        *(sharegpt, ragas_multi_turn),
         *(texts_by_item_and_model, responses_in_an_object),
     )
 }

@@ -213,3 +213,112 @@ def test_a_data_set_on_disk_takes_columns_together(tmp_path: Path) -> None:
     imported = load("hf-dataset", tmp_path, agent="model", item="subject+id", text="answer")
     assert size(imported) == (4, 15, 60)
     assert not [note for note in imported.notes if "not used" in note]
+
+
+def write_tables(folder: Path, names: Sequence[str], *, prompts: str = "", agent: str = "model") -> Path:
+    """Write one table per name, all with the same ids; prompts: of each `file`, the `same` in all, or none."""
+    for name in names:
+        rows: list[Row] = [
+            {agent: a, "id": n, "response": f"{a} on {n} in {name}"}
+            | ({"question": f"What is {n} in {name if prompts == 'file' else 'all'}?"} if prompts else {})
+            for a in AGENTS[:3]
+            for n in range(5)
+        ]
+        write(folder / "in" / f"{name}.jsonl", *rows)
+    return folder / "in"
+
+
+@pytest.mark.parametrize("prompts", ["", "same"])
+@pytest.mark.parametrize(
+    "names",
+    [("run1", "run2"), ("seed_0", "seed_42"), ("results-trial-1", "results-trial-2"), ("run1/out", "run2/out")],
+)
+def test_files_whose_names_number_repeats_hold_repeats(tmp_path: Path, names: Sequence[str], prompts: str) -> None:
+    imported = load("table", write_tables(tmp_path, names, prompts=prompts))
+    assert size(imported) == (3, 5, 30)
+    assert "repeat in names of files" in imported.taken
+
+
+@pytest.mark.parametrize("names", [("run1", "run2"), ("law", "math"), ("law/out", "math/out")])
+def test_prompts_tell_whether_files_of_equal_ids_hold_other_items(tmp_path: Path, names: Sequence[str]) -> None:
+    assert size(load("table", write_tables(tmp_path / "a", names, prompts="file"))) == (3, 10, 30)
+    assert size(load("table", write_tables(tmp_path / "b", names, prompts="same"))) == (3, 5, 30)
+
+
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_files_of_equal_ids_without_prompts_are_asked_about_and_both_answers_work(
+    youden: Youden, tmp_path: Path, place: str
+) -> None:
+    write_tables(tmp_path, ("law", "math") if place == "file" else ("law/out", "math/out"))
+    asked = youden("init", "in")
+    assert asked.refuses("import-ids")
+    assert f"--column 'item=<{place}>+id'" in asked.err
+    assert not (tmp_path / "pools").exists()
+    assert size(load("table", tmp_path / "in", item=f"<{place}>+id")) == (3, 10, 30)
+    assert size(load("table", tmp_path / "in", repeat=f"<{place}>")) == (3, 5, 30)
+
+
+@pytest.mark.parametrize("by_folder", [True, False])
+def test_a_file_per_agent_and_run_is_repeats_of_the_agent(tmp_path: Path, by_folder: bool) -> None:
+    for agent in AGENTS[:3]:
+        for run in (1, 2):
+            rows = [{"id": n, "response": f"{agent} on {n}, time {run}"} for n in range(5)]
+            name = f"{agent}/run{run}" if by_folder else f"{agent}_run{run}"
+            write(tmp_path / "in" / f"{name}.jsonl", *rows)
+    imported = load("table", tmp_path / "in")
+    assert size(imported) == (3, 5, 30)
+    assert [agent.id for agent in imported.pool.agents] == [*"abc"]
+
+
+def test_a_grid_of_files_that_does_not_tell_agents_from_subjects_is_asked_about(youden: Youden, tmp_path: Path) -> None:
+    for agent in AGENTS[:3]:
+        for subject in SUBJECTS:
+            rows = [{"id": n, "response": f"{agent} on {subject} {n}"} for n in range(5)]
+            write(tmp_path / "in" / agent / f"{subject}.jsonl", *rows)
+    asked = youden("init", "in")
+    assert asked.refuses("import-columns")
+    assert "--column 'agent=<folder>'" in asked.err
+    assert size(load("table", tmp_path / "in", agent="<folder>", item="<file>+id")) == (3, 15, 45)
+
+
+@pytest.mark.parametrize("group", ["topic", "source", "level", "type"])
+def test_a_group_that_may_be_taken_for_prompts_or_remarks_joins_no_items(
+    youden: Youden, tmp_path: Path, group: str
+) -> None:
+    path = save(tmp_path, rows_of(group), "csv")
+    if group == "topic":
+        assert size(load("table", path)) == (4, 15, 60)
+    else:
+        assert youden("init", "t.csv").refuses("import-ids")
+        assert not (tmp_path / "pools").exists()
+    assert size(load("table", path, item=f"{group}+id")) == (4, 15, 60)
+
+
+@pytest.mark.parametrize("run", ["{}", "run-{}"])
+@pytest.mark.parametrize("column", ["run", "run_id", "task_run"])
+def test_numbered_runs_of_models_are_repeats(tmp_path: Path, column: str, run: str) -> None:
+    rows: list[Row] = [
+        {"model": a, "id": n, column: run.format(time), "answer": f"{a} on {n}, time {time}"}
+        for a in AGENTS
+        for n in range(5)
+        for time in (1, 2)
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 5, 40)
+
+
+def test_rows_of_a_grader_beside_those_of_the_agents_are_refused(youden: Youden, tmp_path: Path) -> None:
+    """As logs of model-graded evals of OpenAI hold them."""
+    for agent in AGENTS[:3]:
+        rows: list[Row] = [{"spec": {"completion_fns": [agent], "eval_name": "rules"}}]
+        for n in range(5):
+            text = f"{agent} on {n}"
+            for event, (prompt, sampled) in enumerate(
+                [(f"What is {n}?", text), (f"Grade this: {text}", "It is fine.")]
+            ):
+                data = {"prompt": [{"role": "user", "content": prompt}], "sampled": [sampled]}
+                rows.append({"event_id": 2 * n + event, "sample_id": f"s{n}", "type": "sampling", "data": data})
+        write(tmp_path / "logs" / f"{agent}.jsonl", *rows)
+    asked = youden("init", "logs")
+    assert asked.refuses("import-ids")
+    assert "such as those of a grader" in asked.err
+    assert not (tmp_path / "pools").exists()

@@ -15,6 +15,7 @@ from youden.data.importers.foreign_files import files_of, parse_json, parse_line
 from youden.data.importers.foreign_tables import (
     ForeignTable,
     add_places,
+    add_told_places,
     check_columns,
     foreign_table,
     refuse_lone_files,
@@ -22,7 +23,7 @@ from youden.data.importers.foreign_tables import (
     unknown_layout,
     with_prompts,
 )
-from youden.data.importers.guessed_columns import FILE, FOLDER, Guess, guess, noun_of, value
+from youden.data.importers.guessed_columns import FILE, FILE_NUMBER, FOLDER, Guess, guess, noun_of, value
 from youden.data.importers.loose_columns import NOUNS, ROWS, ColumnPath, Columns, known_columns
 from youden.data.importers.loose_table import table_rows
 from youden.data.importers.nested_rows import flatten, rows_of_json
@@ -66,18 +67,15 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
     return replace(imported, taken=f"agents by {said['agent']!r}" if said.keys() - columns.keys() else "")
 
 
-def _with_unique_items(files: Sequence[Path], given: Mapping[str, str]) -> Guess | None:
-    """Find the columns of tables with known column names, if item ids restart; else return None.
-
-    Raises: ImportFormatError [import-ids].
-    """
+def _with_unique_items(files: Sequence[Path], said: Mapping[str, str]) -> Guess | None:
+    """Columns of tables that are read word for word, if item ids restart; else None. Raises: ImportFormatError [import-ids]."""
     rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in table_rows(file)]
-    named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(given)
+    named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(said)
     places = {noun: column for noun, column in named.items() if noun in ("item", "text", "prompt", "repeat")}
     unused = tuple(name for name in rows[0] if name not in (*named.values(), FILE))
-    columns = Guess(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
-    unique = with_unique_items(columns, rows, place=str(files[0]))
-    return None if unique is columns else unique
+    found = Guess(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
+    unique = with_unique_items(found, rows, place=str(files[0]))
+    return None if unique is found else unique
 
 
 def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
@@ -94,16 +92,16 @@ def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
     ):  # what is wrong with a file whose header is right is said better by who reads it word for word
         with files[0].open("rb") as file:
             named = set(re.findall(r"\w+", file.readline(_HEAD).decode("ascii", "ignore")))
-    if any(composite_columns(column, flatten(row)) for column in said.values()):
+    if any(FILE in name or FOLDER in name or composite_columns(name, flatten(row)) for name in said.values()):
         return False
     named |= (row.keys() | said.keys()) & set(NOUNS)
     if "text" not in named or not named & {"item", "prompt"}:
         return any("[]" in path for path in said.values())
     if "agent" not in named and len(files) == 1 and row.keys() - set(NOUNS) and "," not in said.get("text", ""):
         own = {noun: noun for noun in NOUNS if noun in row} | said
-        guessed = guess([flatten(row), *(flatten(one) for _, one in rows)], told=own)
-        if isinstance(guessed, Guess) and len(guessed.agents) == 1:
-            said["agent"] = guessed.agents[0]
+        found = guess([flatten(row), *(flatten(one) for _, one in rows)], told=own)
+        if isinstance(found, Guess) and len(found.agents) == 1:
+            said["agent"] = found.agents[0]
     return True
 
 
@@ -121,7 +119,7 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
     told: noun → column, where it is known. known: what the same place held before, whose prompts keep the ids that were made for
     them.
 
-    Raises: ImportFormatError naming file and place: [import-columns] if no column can be the text, the agent or the item.
+    Raises: ImportFormatError naming file and place: [import-columns] where no column can be the text, the agent or the item.
     """
     path, told = paths[0], told or {}
     joiner = Joiner(path.stem, merges=True)
@@ -129,18 +127,20 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
         tables = [foreign_table(path, path.name, _text_rows(path, joiner.replaced), told, joiner.note)]
     else:
         files = _files(paths)
-        named_rows = ((file, table) for file in files for table in _tables(file, joiner))
-        tables = [foreign_table(file, name, rows, told, joiner.note) for file, (name, rows) in named_rows if rows]
+        found = ((file, table) for file in files for table in _tables(file, joiner))
+        tables = [foreign_table(file, name, rows, told, joiner.note) for file, (name, rows) in found if rows]
         if not tables and path.is_dir() and any(file.suffix.lower() in _TEXTS for file in path.rglob("*/*")):
             tables = [foreign_table(path, path.name, _text_rows(path, joiner.replaced), told, joiner.note)]
         if not tables:
             raise unknown_layout(path, "no list of rows holds responses as text", _keys(files))
-    check_columns(path, told, tables)
-    tables, other_tables = split_by_responses(path, tables, told)
-    if other_tables:
-        names = ", ".join(repr(table.file.name) for table in other_tables[:3]) + " …" * (len(other_tables) > 3)
-        joiner.note(f"{counted(len(other_tables), 'table')} without responses not read ({names})")
-    places, items = add_places(tables), ItemsByPrompt(_ids(known, alone=len(tables) == 1))
+    tables, beside = split_by_responses(path, tables, told)
+    if beside:
+        names = ", ".join(repr(table.file.name) for table in beside[:3]) + " …" * (len(beside) > 3)
+        joiner.note(f"{counted(len(beside), 'table')} without responses not read ({names})")
+    places = add_places(tables)
+    add_told_places(tables, told)
+    check_columns(path, told, [*tables, *beside])
+    items = ItemsByPrompt(_ids(known, alone=len(tables) == 1))
     by_layout: dict[str | None, list[ForeignTable]] = {}
     for table in tables:
         by_layout.setdefault(table.text_column(told), []).append(table)
@@ -150,9 +150,7 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
             taken |= dict.fromkeys(_add_known(table, joiner, places=places, told=told) for table in alike)
             continue
         rows = [row for table in alike for row in table.flat_rows]
-        columns, described = _columns(
-            path, alike[0].name, rows, items=items, places=places, told=told, other_tables=other_tables
-        )
+        columns, described = _columns(path, alike[0].name, rows, items=items, places=places, told=told, beside=beside)
         taken.setdefault(described)
         for table in alike:
             for place, row in table.rows:
@@ -165,13 +163,13 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
 
 
 def _keys(files: Sequence[Path]) -> list[str]:
-    """List the keys of JSON files that hold an object."""
+    """The keys of JSON files that hold an object."""
     values = [parse_json(read_text(file), file) for file in files if file.suffix.lower() == ".json"]
     return list(dict.fromkeys(key for value in values if isinstance(value, dict) for key in value))
 
 
 def _add_known(table: ForeignTable, joiner: Joiner, *, places: Sequence[str], told: Mapping[str, str]) -> str:
-    """Add the responses of a table of a known layout, and describe which columns were used."""
+    """Add the responses of a table of a known layout; return in words what was taken for what."""
     named = {**known_columns(table.first_row), **told}
     agent = " / ".join(str(table.flat_rows[0][place]) for place in places) or table.name
     columns = Columns.of(table.file, table.first_row, columns=named, agent=agent, joiner=Joiner(table.name))
@@ -188,30 +186,30 @@ def _columns(
     items: ItemsByPrompt,
     places: tuple[str, ...],
     told: Mapping[str, str],
-    other_tables: Sequence[ForeignTable],
+    beside: Sequence[ForeignTable],
 ) -> tuple[Columns, str]:
-    """Decide which columns of tables of one layout are what, and describe that in words.
+    """Which columns of tables of one layout are what, and that in words.
 
     Raises: ImportFormatError [import-columns], [import-ids].
     """
     by_rows = told.get("repeat") == ROWS and not any(ROWS in row for row in rows)
     told = {noun: column for noun, column in told.items() if not (by_rows and noun == "repeat")}
-    guessed = guess(rows, places=places, told=told)
-    if isinstance(guessed, str):
-        raise unknown_layout(path, guessed, list(dict.fromkeys(column for row in rows for column in row)))
-    parts = composite_columns(told.get("item", ""), guessed.unused) or ()
-    guessed = replace(guessed, unused=tuple(column for column in guessed.unused if column not in parts))
+    found = guess(rows, places=places, told=told)
+    if isinstance(found, str):
+        raise unknown_layout(path, found, list(dict.fromkeys(column for row in rows for column in row)))
+    parts = composite_columns(told.get("item", ""), found.unused) or ()
+    found = replace(found, unused=tuple(column for column in found.unused if column not in parts))
     if told.keys().isdisjoint({"item", "repeat"}) and not by_rows:
-        guessed = with_unique_items(guessed, rows, place=str(path))
-    guessed = with_prompts(guessed, rows, other_tables)
+        found = with_unique_items(found, rows, place=str(path))
+    found = with_prompts(found, rows, beside)
     for row in rows:
-        row.update({column: value(row, column) for column in guessed.places.values() if column not in row})
-    ways = {noun: ColumnPath((column,)) for noun, column in guessed.places.items()}
-    shared = {column.partition(".")[0] for column in guessed.wide if "." in column}
-    start = len(f"{shared.pop()}.") if len(shared) == 1 and all("." in column for column in guessed.wide) else 0
-    wide = {column[start:]: ColumnPath((column,)) for column in guessed.wide}  # agents that are keys of one object
-    columns = Columns(ways, wide, name, items, made=guessed.made, loosely=True, by_rows=by_rows)
-    return columns, _said(guessed, name)
+        row.update({column: value(row, column) for column in found.places.values() if column not in row})
+    ways = {noun: ColumnPath((column,)) for noun, column in found.places.items()}
+    shared = {column.partition(".")[0] for column in found.wide if "." in column}
+    start = len(f"{shared.pop()}.") if len(shared) == 1 and all("." in column for column in found.wide) else 0
+    wide = {column[start:]: ColumnPath((column,)) for column in found.wide}  # agents that are keys of one object
+    columns = Columns(ways, wide, name, items, made=found.made, loosely=True, by_rows=by_rows)
+    return columns, _said(found, name)
 
 
 def _ids(known: Pool | None, *, alone: bool) -> Callable[[int, str], str]:
@@ -246,13 +244,13 @@ def _row(placed: tuple[str, Mapping[str, Json]]) -> tuple[str, dict[str, Json]]:
 
 
 def _json_rows(file: Path, replaced: Replacements) -> Rows:
-    """Read the rows of one JSON value, or of lines of JSON."""
+    """Rows of one JSON value, or of lines of JSON."""
     text = read_text(file, replaced)
     try:
-        value = parse_json(text, file, replaced)
+        found = parse_json(text, file, replaced)
     except ImportFormatError:
         return list(map(_row, parse_lines(text, file, replaced)))
-    return [(f"{file}, row {number}", row) for number, row in enumerate(rows_of_json(value), 1)]
+    return [(f"{file}, row {number}", row) for number, row in enumerate(rows_of_json(found), 1)]
 
 
 def _text_rows(folder: Path, replaced: Replacements) -> Rows:
@@ -279,23 +277,28 @@ def _text_rows(folder: Path, replaced: Replacements) -> Rows:
     return [(place, {**row, "prompt": prompts.get(str(row["item"]))}) for place, row in rows]
 
 
-def _said(guessed: Guess, name: str) -> str:
+def _said(found: Guess, name: str) -> str:
     places = {FILE: "a table each", FOLDER: "a folder each"}
-    agents = " and ".join(places.get(column, repr(column)) for column in guessed.agents)
+    agents = " and ".join(places.get(column, repr(column)) for column in found.agents)
     if not agents:
-        agents = "each of " + ", ".join(map(repr, guessed.wide)) if guessed.wide else repr(name)
+        agents = "each of " + ", ".join(map(repr, found.wide)) if found.wide else repr(name)
     parts = [f"agents by {agents}"]
-    item, prompt = guessed.places.get("item"), guessed.places.get("prompt")
-    if guessed.made:
+    item, prompt = found.places.get("item"), found.places.get("prompt")
+    if found.made:
         parts.append("items by row" if prompt is None else f"items by {prompt!r} (ids made from it)")
     else:
         parts.append(
             f"items by {' and '.join(map(repr, str(item).split(' + ')))}"
             + (f", prompts in {prompt!r}" if prompt else "")
         )
-    if "text" in guessed.places:
-        parts.append(f"texts in {guessed.places['text']!r}")
-    parts += [f"{noun} in {guessed.places[noun]!r}" for noun in ("group", "empty", "repeat") if noun in guessed.places]
-    if unused := [column for column in guessed.unused if column not in (FOLDER, FILE)]:
+    if "text" in found.places:
+        parts.append(f"texts in {found.places['text']!r}")
+    places[FILE_NUMBER] = "names of files"
+    parts += [
+        f"{noun} in {places.get(column, repr(column))}"
+        for noun in ("group", "empty", "repeat")
+        if (column := found.places.get(noun))
+    ]
+    if unused := [column for column in found.unused if column not in (FOLDER, FILE)]:
         parts.append(f"not used: {', '.join(map(repr, unused[:6]))}" + " …" * (len(unused) > 6))
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""Selects the tables and rows in other tools' files that hold responses, and records the folder and file of each.
+"""Tables as other tools' files hold them: which of several hold responses, which of their rows, and from which folder and file.
 
 A table without responses belongs to no agent: it may hold prompts, and is otherwise not read.
 """
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from youden.data.importers.foreign_files import suffixes, wrong
 from youden.data.importers.guessed_columns import (
     FILE,
+    FILE_NUMBER,
     FOLDER,
     Guess,
     is_text,
@@ -56,8 +57,13 @@ _TIME = re.compile(
     r"[_-]*\d{4}-?\d\d-?\d\d(?:[T_ -]?\d\d[-:]?\d\d[-:]?\d\d(?:[.:]\d+)?)?(?:[+-]\d\d[-:]?\d\d)?", re.ASCII
 )
 _KIND = re.compile(r"(^|[._ ])(type|kind)$", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?:^|[-_. ]+)(?:repeat|rep|replicate|run|seed|trial|sample|attempt)s?[-_ ]*(\d+)(?=$|[-_. ])",
+    re.IGNORECASE | re.ASCII,
+)
+"""The part of a name that numbers repeats."""
 _MAX_LISTED = 250
-"""Maximum number of characters of columns that an error lists."""
+"""Most characters of columns that an error lists."""
 
 
 class ForeignTable(NamedTuple):
@@ -89,57 +95,55 @@ class ForeignTable(NamedTuple):
         """All columns, in the order in which rows have them."""
         return list(dict.fromkeys(column for _, row in self.rows for column in row))
 
-    def text_column(self, given: Mapping[str, str]) -> str | None:
-        """Return the column of responses that the user gave, or that is named as one and holds texts; else None.
+    def text_column(self, told: Mapping[str, str]) -> str | None:
+        """Return the column that is told or named as a response and holds texts, else None.
 
-        For a known layout, return a text that lists all its columns.
+        Of a known layout it is all of its columns.
         """
-        if "text" in given:
-            return given["text"] if set(given["text"].split(",")) & {*self.columns} else None
-        if "text" in (columns := known_columns(self.first_row)):
-            return ", ".join(f"{noun}={column}" for noun, column in columns.items())
-        return next((name for name in self._columns_of("text") if is_text(self.flat_rows, name)), None)
+        if "text" in told:
+            return told["text"] if set(told["text"].split(",")) & {*self.columns} else None
+        if "text" in (known := known_columns(self.first_row)):
+            return ", ".join(f"{noun}={column}" for noun, column in known.items())
+        return next((name for name in self._named("text") if is_text(self.flat_rows, name)), None)
 
-    def _columns_of(self, noun: str) -> list[str]:
+    def _named(self, noun: str) -> list[str]:
         return sorted((name for name in self.columns if noun_of(name) == noun), key=lambda name: order(name, noun))
 
     def prompts_by(self, item: str) -> tuple[str, dict[str, Json]] | None:
-        """Return a column of prompts, and its texts by the ids in the column `item`; None if a column is missing."""
-        for column in self._columns_of("prompt") + self._columns_of("text"):
+        """Return a column of prompts, and its texts by the column `item`; None if one of the two is not there."""
+        for column in self._named("prompt") + self._named("text"):
             prompts = {str(row[item]): row[column] for _, row in self.rows if row.get(item) and is_text([row], column)}
             if prompts:
                 return column, prompts
         return None
 
 
-def foreign_table(file: Path, name: str, rows: Rows, given: Mapping[str, str], say: Say) -> ForeignTable:
-    """Make a table with flat rows; if no column holds responses, search lists of objects for one that does."""
+def foreign_table(file: Path, name: str, rows: Rows, told: Mapping[str, str], say: Say) -> ForeignTable:
+    """Make a table with flat rows; if no column is a response, lists of objects are searched for one."""
     first_row = dict(rows[0][1])
-    if "text" not in given and "text" in known_columns(first_row):
+    if "text" not in told and "text" in known_columns(first_row):
         return ForeignTable(file, name, rows, first_row)
-    flat = [(place, flatten(row) | _given_values(row, given)) for place, row in rows]
+    flat = [(place, flatten(row) | _told_values(row, told)) for place, row in rows]
     below_header = _with_header(flat)
     is_log = len(below_header) < len(flat)
     table = ForeignTable(file, name, _of_one_kind(below_header, is_log=is_log, say=say), first_row)
     for column in table.columns if file.suffix.lower() in SPREADSHEETS else []:
         if noun_of(column) in ("agent", "item", "prompt"):
             fill_down(table.rows, column, say)
-    if table.text_column(given) is not None:
+    if table.text_column(told) is not None:
         return table
     for column in table.columns:
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
-            exploded = table._replace(
-                rows=[(place, part) for place, row in table.rows for part in explode(row, column)]
-            )
-            if exploded.text_column(given) is not None:
-                return exploded
+            found = table._replace(rows=[(place, one) for place, row in table.rows for one in explode(row, column)])
+            if found.text_column(told) is not None:
+                return found
     return table
 
 
-def _given_values(row: Mapping[str, Json], given: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values of columns that the user gave as paths, or as several columns together."""
+def _told_values(row: Mapping[str, Json], told: Mapping[str, str]) -> dict[str, Json]:
+    """The values of columns that are told as paths, or as several columns together."""
     values: dict[str, Json] = {}
-    for noun, columns in given.items():
+    for noun, columns in told.items():
         for column in columns.split(",") if noun == "text" else [columns]:
             if names := composite_columns(column, flat := flatten(row)):
                 values[column] = value(flat, joined(names))
@@ -149,10 +153,7 @@ def _given_values(row: Mapping[str, Json], given: Mapping[str, str]) -> dict[str
 
 
 def _with_header(rows: Rows) -> Rows:
-    """Treat a first row that shares no column with the others as their description.
-
-    It is removed, and the agents that it names become columns of the others.
-    """
+    """If the first row has no column of the others, it describes them: agents that it names become columns of the others."""
     (_, header), *others = rows
     if not others or any(name in header for _, row in others for name in row):
         return rows
@@ -161,7 +162,7 @@ def _with_header(rows: Rows) -> Rows:
 
 
 def _of_one_kind(rows: Rows, *, is_log: bool, say: Say) -> Rows:
-    """Leave out rows that name no model, if a column `type` or `kind` separates them from those that name one.
+    """Leave out rows that name no model, if a column `type` or `kind` tells them from those that do.
 
     In a log with a header, rows without a prompt are left out in the same way.
     """
@@ -177,14 +178,14 @@ def _of_one_kind(rows: Rows, *, is_log: bool, say: Say) -> Rows:
 
 
 def split_by_responses(
-    path: Path, tables: Sequence[ForeignTable], given: Mapping[str, str]
+    path: Path, tables: Sequence[ForeignTable], told: Mapping[str, str]
 ) -> tuple[list[ForeignTable], list[ForeignTable]]:
     """Split tables into those that hold responses and the others: configurations, scores, prompts."""
     named = [table for table in tables if singular(table.file.stem) not in _NOT_ANSWERS] or tables
-    holding = [table for table in named if table.text_column(given) is not None]
+    holding = [table for table in named if table.text_column(told) is not None]
     inside = [table for table in holding if _ANSWER_FOLDERS & {part.lower() for part in _folders(path, table.file)}]
     chosen = inside or holding or list(tables)
-    return chosen, [table for table in tables if not any(table is other for other in chosen)]
+    return chosen, [table for table in tables if not any(table is one for one in chosen)]
 
 
 def singular(name: str) -> str:
@@ -193,48 +194,81 @@ def singular(name: str) -> str:
 
 
 def _folders(path: Path, file: Path) -> tuple[str, ...]:
-    """Return the folders between the path that a user named and a file in it."""
+    """The folders between the path that a user named and a file in it."""
     return file.relative_to(path).parts[:-1] if file.is_relative_to(path) else ()
 
 
 def add_places(tables: Sequence[ForeignTable]) -> tuple[str, ...]:
     """Add columns for folder and file to the rows of several tables, and return the names of these columns.
 
-    Times in names are ignored. The folder has a column of its own only if files of one name lie in several folders.
+    Times in names are ignored. The folder has a column of its own only if files of one name lie in several folders. If all names
+    end in a number of a run, a seed or the like, and something else names the agents, these numbers are repeats.
     """
     if len(tables) == 1:
         return ()
-    files = [table.file for table in tables]
+    has_sheets = len({table.file for table in tables}) < len(tables)
+    files = [table.file for table in tables] if has_sheets else _without_numbers(tables)
     stems = [_TIME.sub("", file.stem) for file in files]
-    folders = [next((path for path in file.parents if _TIME.sub("", path.name)), file.parent) for file in files]
-    is_grid = len(set(stems)) < len(files) == len(set(zip(folders, stems, strict=True)))
-    has_sheets = len(set(files)) < len(files)
+    folders = [next((one for one in file.parents if _TIME.sub("", one.name)), file.parent) for file in files]
+    is_grid = len(set(stems)) < len({*files}) == len({*zip(folders, stems, strict=True)}) and not has_sheets
     names = [table.name for table in tables] if has_sheets else suffixes([file.with_suffix("") for file in files])
     places = {FOLDER: suffixes(folders), FILE: stems} if is_grid else {FILE: names}
     places = {column: values for column, values in places.items() if len(set(values)) > 1}
-    for index, table in enumerate(tables):
+    for at, table in enumerate(tables):
         for row in table.flat_rows:
-            row.update({column: values[index] for column, values in places.items()})
+            row.update({column: values[at] for column, values in places.items()})
     return tuple(places)
 
 
-def with_prompts(guessed: Guess, rows: Sequence[dict[str, Json]], other_tables: Sequence[ForeignTable]) -> Guess:
-    """Add prompts from a table without responses that has the same item column, if the responses have none."""
-    item = guessed.places.get("item")
-    if item is None or "prompt" in guessed.places:
-        return guessed
-    for column, prompts in filter(None, (table.prompts_by(item) for table in other_tables)):
+def add_told_places(tables: Sequence[ForeignTable], told: Mapping[str, str]) -> None:
+    """Add columns that are told as a folder or file together with others."""
+    for column in told.values():
+        for row in (row for table in tables for row in table.flat_rows):
+            if names := composite_columns(column, row):
+                row[column] = value(row, joined(names))
+
+
+def _without_numbers(tables: Sequence[ForeignTable]) -> list[Path]:
+    """The files of tables without numbers of repeats in their names, or in those of their folders; the rows get the numbers.
+
+    Names stay as they are if nothing but the numbers tells agents apart.
+    """
+    files = [table.file for table in tables]
+    has_agents = any(names_agents_surely(column) for column in tables[0].columns)
+    for numbered, names in (
+        ([file.with_stem(_NUMBER.sub("", file.stem) or "run") for file in files], [file.stem for file in files]),
+        ([_renamed_folder(file) for file in files], [file.parent.name for file in files]),
+    ):
+        numbers = [_NUMBER.search(name) for name in names]
+        if len(set(names)) > 1 and all(numbers) and (has_agents or len(set(numbered)) > 1):
+            for table, number in zip(tables, numbers, strict=True):
+                for row in table.flat_rows:
+                    row[FILE_NUMBER] = number[1] if number else None
+            return numbered
+    return files
+
+
+def _renamed_folder(file: Path) -> Path:
+    return file.parent.with_name(_NUMBER.sub("", file.parent.name) or "run") / file.name if file.parent.name else file
+
+
+def with_prompts(found: Guess, rows: Sequence[dict[str, Json]], beside: Sequence[ForeignTable]) -> Guess:
+    """Add prompts from a table without responses that has the same item column, if the responses come without any."""
+    item = found.places.get("item")
+    if item is None or "prompt" in found.places:
+        return found
+    for column, prompts in filter(None, (table.prompts_by(item) for table in beside)):
         if any(str(row.get(item)) in prompts for row in rows):
             for row in rows:
                 row.setdefault(column, prompts.get(str(row.get(item))))
-            return replace(guessed, places={**guessed.places, "prompt": column})
-    return guessed
+            return replace(found, places={**found.places, "prompt": column})
+    return found
 
 
-def check_columns(path: Path, given: Mapping[str, str], tables: Sequence[ForeignTable]) -> None:
-    """Check that a table has each column that the user gave. Raises: ImportFormatError [import-columns]."""
+def check_columns(path: Path, told: Mapping[str, str], tables: Sequence[ForeignTable]) -> None:
+    """Raises: ImportFormatError [import-columns] if no table has a column that is told."""
     present = {column for table in tables for column in table.columns}
-    for noun, columns in given.items():
+    for noun, columns in told.items():
         if noun not in NOUNS:
             raise wrong(path, f"'{noun}' is none of {', '.join(NOUNS)}. Correct --column.", slug="import-columns")
         for column in columns.split(",") if noun == "text" else [columns]:
@@ -245,7 +279,7 @@ def check_columns(path: Path, given: Mapping[str, str], tables: Sequence[Foreign
 
 
 def refuse_lone_files(path: Path, pool: Pool, tables: Sequence[ForeignTable], places: Sequence[str]) -> None:
-    """Refuse files that are agents and share no item with another agent, if other agents share items.
+    """Refuse a file that is an agent and shares no item with another agent, while others do.
 
     Raises: ImportFormatError [import-columns].
     """
@@ -261,7 +295,7 @@ def refuse_lone_files(path: Path, pool: Pool, tables: Sequence[ForeignTable], pl
 
 
 def unknown_layout(path: Path, problem: str, columns: Sequence[str]) -> ImportFormatError:
-    """Make the error for files whose columns cannot be recognised; it names the option that maps them."""
+    """Make the error for files whose columns cannot be told apart; it names the option that maps them."""
     listed = ", ".join(name for name in columns if name not in (FOLDER, FILE))
     got = f": got the columns {listed[:_MAX_LISTED]}{' …' * (len(listed) > _MAX_LISTED)}" if listed else ""
     remedy = (

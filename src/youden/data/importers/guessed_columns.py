@@ -32,7 +32,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         ),
         "prompt": (
             "prompt question instruction input query user_input request problem source document article passage "
-            "topic text title task messages contents history"
+            "topic text title task messages contents history conversations conversation"
         ),
         "group": "group family",
         "empty": "empty empty_answer answer_is_empty",
@@ -48,9 +48,9 @@ _ABOUT = frozenset(
     name
     for names in (
         "expected reference gold golden ground truth correct label score scores rating grade rank pass metric judge eval",
-        "cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
-        "comment comments note notes feedback reviewer category tag tags split system_prompt system_message",
-        "reason explanation rationale judgment judgement verdict critique usage type kind level mime object role",
+        "role cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
+        "comment comments note notes feedback reviewer category tag tags split system_prompt system_message event_id",
+        "winner preference reason explanation rationale judgment judgement verdict critique object usage type kind level mime",
     )
     for name in names.split()
 )
@@ -65,7 +65,7 @@ SUBJECTS = frozenset(
 """Words that name a group of items, and never an agent."""
 _ALL_NAMES = frozenset(name for names in NAMES.values() for name in names)
 _ASKERS = frozenset({"user", "session", "thread", "customer", "account", "project"})
-"""Words that name the person or context of a question, which may have several questions."""
+"""Words that name who asked, maybe more than once."""
 LAST_ANSWER = "[-1].content"
 """End of the path to the last message of a conversation, which is a response."""
 _PAIRED = re.compile(r"(model|agent|generator|assistant)_?(name|id)?_(a|b|1|2|left|right)")
@@ -74,10 +74,12 @@ _SURELY_AGENTS = ("agent", "model")
 _SHORT = 100
 _MOST_AGENTS = 500
 _MOST_CANDIDATES = 50
-"""Maximum number of columns for agents, and of columns for items, that are compared each with each."""
+"""Columns without a telling name that are compared with each other, each with each."""
 _TOGETHER = " + "
 FOLDER, FILE = "<folder>", "<file>"
-"""Names of the columns that hold the folder and the file of a row."""
+"""Columns that say from which folder and file a row comes."""
+FILE_NUMBER = "<repeat>"
+"""Column that numbers repeats by the names of files or folders."""
 
 Row = Mapping[str, Json]
 
@@ -104,7 +106,7 @@ def plain_name(column: str) -> str:
 
 
 def _parts(column: str) -> list[str]:
-    """Return the plain names along a path, at least one."""
+    """The names along a path, at least one."""
     return [plain_name(part) for part in re.split(r"\.|\[-?\d*\]", column) if part.strip()] or [plain_name(column)]
 
 
@@ -119,9 +121,9 @@ def words_of(column: str) -> set[str]:
 
 
 def noun_of(column: str) -> str | None:
-    """Return what a column or path is by its name; `about` for facts about responses; None if the name is not known.
+    """Return what a column or path is by its name; `about` for what is said about responses; None if the name says nothing.
 
-    A generic last part, such as `text` or `id`, is read together with the part before it.
+    A last part that says little, such as `text` or `id`, counts together with the one before.
 
     >>> noun_of("Question text"), noun_of("Model response"), noun_of("Expected answer"), noun_of("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -151,7 +153,7 @@ def _noun_of_name(name: str) -> str | None:
 
 
 def _noun_of_reference(noun: str | None, last: str) -> str | None:
-    """Return what a path or name is that ends in `last` after a part that is `noun`: the id of a response is no id of an item."""
+    """What a path or name is that ends in `last`, if what comes before is `noun`: an id of a response is none of an item."""
     if last not in ("id", "name"):
         return noun
     return {"text": "about", "prompt": "item", "item": "item", "agent": "agent"}.get(
@@ -160,7 +162,7 @@ def _noun_of_reference(noun: str | None, last: str) -> str | None:
 
 
 def order(column: str, noun: str) -> int:
-    """Return how sure it is that a column with this name is `noun`; 0 is the surest."""
+    """How sure the name is, 0 surest."""
     name, names = _parts(column)[-1], NAMES[noun]
     words = name.split("_")
     is_id = noun == "agent" and words[-1] == "id"  # a name says more
@@ -170,20 +172,22 @@ def order(column: str, noun: str) -> int:
 
 
 def guess(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str, str] | None = None) -> Guess | str:
-    """Find which column is what, or return in words why that is not possible.
+    """Find which column is what, or return in words which noun no column can be.
 
     Parameters
     ----------
     rows : sequence of mapping
         Flat rows of one table, or of several that lie in files of their own.
     places : sequence of str
-        Columns that hold the folder and the file of a row, if there are several files.
+        Columns that tell from which folder and file a row comes, if there are several files.
     told : mapping, optional
-        Noun to column, as far as the user gave them; for texts also several columns with commas, one per agent.
+        Noun to column, where it is known; for texts also several columns with commas, one per agent.
     """
     told = told or {}
     several = tuple(told.get("text", "").split(","))
-    columns = [name for name in dict.fromkeys(chain.from_iterable(rows)) if _any_said(rows, name)]
+    columns = [
+        name for name in dict.fromkeys(chain.from_iterable(rows)) if any(row.get(name) is not None for row in rows)
+    ]
     known = {*several, *told.values(), *places}
     by_noun = _by_noun(column for column in columns if column not in known)
     by_noun |= {noun: [column] for noun, column in told.items()}
@@ -195,7 +199,10 @@ def guess(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str,
     ids = [name for name in (*by_noun.get("item", []), *prompts, *unnamed) if _holds_ids(rows, name)]
     items = by_noun["item"] if "item" in told else ids
     paired = [name for name in columns if _PAIRED.fullmatch(_parts(name)[-1])]
-    if not told and len(paired) > 1 and not any(_is_prose(rows, name) for name in paired):
+    ends = tuple(name[-1] for name in paired)
+    has_texts = any(name.endswith(ends) for name in columns if name not in paired and noun_of(name) != "about")
+    are_texts = any(_is_prose(rows, name) or not (has_texts or _repeats(rows, name)) for name in paired)
+    if len(paired) > 1 and not (told or are_texts):
         return "each row holds responses of two models, which other columns name"
     if len(several) > 1:
         return _guessed(rows, columns, told, items=items, prompts=prompts, agents=(), text=None, wide=several)
@@ -204,38 +211,43 @@ def guess(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str,
         for name in by_noun.get("agent", [])
         if "agent" in told or _parts(name)[-1] in _SURELY_AGENTS or _names_agents(rows, name)
     ]
-    if places and "item" not in told:
-        items += [_TOGETHER.join((place, name)) for name in by_noun.get("item", []) for place in places]
+    shared_ids = list(items)
+    if places and "item" not in told:  # ids may restart in each folder or file, which says nothing about items yet
+        shared_ids += [_TOGETHER.join((place, name)) for name in by_noun.get("item", []) for place in places]
     others = [name for name in unnamed if _names_agents(rows, name) and _letters(rows, name)]
-    tried = [([*agents, *places], items), ([*by_noun.get("group", []), *others], items)]
-    if len(places) > 1:  # prompts decide whether folders or files are the agents, because ids may restart in each
+    tried = [([*agents, *places], shared_ids), ([*by_noun.get("group", []), *others], items)]
+    if len(places) > 1:  # prompts tell whether folders or files are the agents; ids may restart in each
         tried.insert(0, (tried[0][0], [name for name in prompts if name in ids]))
     found: tuple[str, ...] | None = (told["agent"],) if "agent" in told else None
+    is_ambiguous = False
     for candidates, shared in tried:
+        is_ambiguous |= found is None and shared is shared_ids and _is_ambiguous(rows, agents, places, shared)
         found = found or _best(rows, candidates, shared)
+    unnamed += [name for name in by_noun.get("agent", []) if name not in agents and names_agents_surely(name)]
     is_named = any(names_agents_surely(name) and len(set(_values(rows, [name]))) > 1 for name in agents)
     if found is None and not is_named and "text" not in told and not places and (wide := _wide(rows, texts, unnamed)):
         return _guessed(rows, columns, told, items=items, prompts=prompts, agents=(), text=None, wide=wide)
-    text = texts[0] if texts else None
-    if text is None and (found is not None or places):
-        text = max((name for name in unnamed if _is_prose(rows, name)), key=partial(_letters, rows), default=None)
-    if text is None:
-        return "no column holds responses as text"
     named = found or tuple([*agents, *places][:1])
-    if found is None and "item" not in told and len(set(_values(rows, named))) > 1:
-        return "no column holds ids or prompts that two agents share"
+    prose = sorted((name for name in unnamed if _is_prose(rows, name)), key=partial(_letters, rows))
+    own = [name for name in prose if not _lined_up(rows, named, name)]  # no agent shares these texts with another
+    text = texts[0] if texts else (own or prose)[-1] if prose and (found is not None or places) else None
+    if text is None or (not texts and len(own) > 1 and {*named} <= {*places}):
+        return "no column holds responses as text" + f", or several do ({', '.join(own)})" * (len(own) > 1)
+    if is_ambiguous or (found is None and "item" not in told and len(set(_values(rows, named))) > 1):
+        which = f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
+        return which if is_ambiguous else "no column holds ids or prompts that two agents share"
     free = [name for name in items if name not in (text, *named)]
     return _guessed(rows, columns, told, items=free, prompts=prompts, agents=named, text=text, wide=())
 
 
 def _by_noun(columns: Iterable[str]) -> dict[str | None, list[str]]:
-    """Group columns by noun, the surest names first."""
-    by_noun: dict[str | None, list[str]] = {}
+    """Columns by noun, the surest names first."""
+    found: dict[str | None, list[str]] = {}
     for column in columns:
-        by_noun.setdefault(noun_of(column), []).append(column)
+        found.setdefault(noun_of(column), []).append(column)
     for noun in NAMES:
-        by_noun.get(noun, []).sort(key=partial(order, noun=noun))
-    return by_noun
+        found.get(noun, []).sort(key=partial(order, noun=noun))
+    return found
 
 
 def _guessed(
@@ -273,7 +285,7 @@ def _guessed(
 
 
 def _prompt(rows: Sequence[Row], item: str, prompts: Sequence[str]) -> str | None:
-    """Return the first column with different texts, preferably one with one text per item, unlike an agent's own template."""
+    """The first column of several texts, preferably with one text per item, as no agent's own template has."""
     texts = {name: _values(rows, [name]) for name in prompts}
     varied = [name for name in prompts if len(set(texts[name])) > 1]
     ids = _values(rows, [item])
@@ -282,7 +294,7 @@ def _prompt(rows: Sequence[Row], item: str, prompts: Sequence[str]) -> str | Non
 
 
 def joined(columns: Sequence[str]) -> str:
-    """Return the name of several columns that are read as one by `value`."""
+    """Name columns that are taken together as one, as `value` reads them."""
     return _TOGETHER.join(columns)
 
 
@@ -295,7 +307,7 @@ def value(row: Row, column: str) -> Json:
 
 
 def names_agents_surely(column: str) -> bool:
-    """Return whether the name of a column shows that it holds names of models or agents.
+    """Whether the name of a column says that it names models or agents.
 
     >>> names_agents_surely("providedModelName"), names_agents_surely("name"), names_agents_surely("modelParameters.top_p")
     (True, False, False)
@@ -306,33 +318,31 @@ def names_agents_surely(column: str) -> bool:
 
 
 def is_text(rows: Sequence[Row], column: str) -> bool:
-    """Return whether a column holds texts: strings that are not all numbers."""
+    """Whether a column holds texts: strings that are not all numbers."""
     return _letters(rows, column) > 0
 
 
 def _is_prose(rows: Sequence[Row], column: str) -> bool:
-    """Return whether most texts of a column have several words, unlike ids, paths and times."""
+    """Whether most texts of a column have several words, as no id, path or time has."""
     texts = [text for row in rows if isinstance(text := row.get(column), str)]
     return sum(" " in text.strip() for text in texts) > len(texts) / 2
 
 
+def _repeats(rows: Sequence[Row], column: str) -> bool:
+    """Whether few values fill the column, as names and categories do."""
+    return len(set(_values(rows, [column]))) <= len(rows) / 2
+
+
 def _holds_ids(rows: Sequence[Row], column: str) -> bool:
-    """Return whether the values of a column may name items: texts and whole numbers, or lists of texts."""
-    values = [cell for row in rows if (cell := row.get(column)) is not None]
-    return not any(
-        isinstance(cell, bool | dict) or (isinstance(cell, float) and not cell.is_integer()) for cell in values
-    )
-
-
-def _any_said(rows: Iterable[Row], column: str) -> bool:
-    """Whether something stands in the column."""
-    return any(row.get(column) is not None for row in rows)
+    """Whether the values of a column may name items: texts and whole numbers, or lists of texts."""
+    values = [one for row in rows if (one := row.get(column)) is not None]
+    return not any(isinstance(one, bool | dict) or (isinstance(one, float) and not one.is_integer()) for one in values)
 
 
 def _values(rows: Sequence[Row], columns: Sequence[str]) -> list[str | None]:
-    """Return one text per row: the values of the columns, with runs of spaces as one; None if a value is missing."""
+    """One text per row: the values of the columns, with runs of spaces as one; None if one is missing."""
     if len(columns) == 1 and _TOGETHER not in columns[0]:
-        return [None if (cell := row.get(columns[0])) is None else " ".join(str(cell).split()) for row in rows]
+        return [None if (one := row.get(columns[0])) is None else " ".join(str(one).split()) for row in rows]
     parts = [_values(rows, [name]) for column in columns for name in column.split(_TOGETHER)]
     joined_parts = zip(*parts, strict=True) if parts else [()] * len(rows)
     return [None if None in row else " / ".join(map(str, row)) for row in joined_parts]
@@ -369,6 +379,14 @@ def _best(rows: Sequence[Row], agents: Sequence[str], items: Sequence[str]) -> t
     return best if best is not None and scores[best] > 0 else None
 
 
+def _is_ambiguous(rows: Sequence[Row], agents: Sequence[str], places: Sequence[str], items: Sequence[str]) -> bool:
+    """Whether folders and files line up equally well as agents, and no column names any."""
+    scores = {
+        max((_lined_up(rows, [place], item) for item in items if place not in item), default=0) for place in places
+    }
+    return len(places) > 1 and not agents and len(scores) == 1 and 0 not in scores
+
+
 def _item(rows: Sequence[Row], agents: tuple[str, ...], items: Sequence[str]) -> str | None:
     free = [name for name in items if name not in agents]
     if agents:
@@ -382,7 +400,7 @@ def _item(rows: Sequence[Row], agents: tuple[str, ...], items: Sequence[str]) ->
 
 
 def _restarts(rows: Sequence[Row], item: str, prompt: str) -> bool:
-    """Return whether ids of items restart, so that some id has several prompts, and some prompt several ids."""
+    """Whether ids of items number the rows of each agent, so that one id has several prompts, and no prompt has one id."""
     ids, prompts = _values(rows, [item]), _values(rows, [prompt])
     n_pairs = len(set(zip(ids, prompts, strict=True)))
     return noun_of(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
@@ -391,8 +409,13 @@ def _restarts(rows: Sequence[Row], item: str, prompt: str) -> bool:
 def _wide(rows: Sequence[Row], texts: Sequence[str], unnamed: Sequence[str]) -> tuple[str, ...]:
     """Columns that are an agent each: of texts, and not the one column of reference answers beside them."""
     sure = {name for name in texts if plain_name(name) in NAMES["text"]}
-    free = [name for name in (*texts, *unnamed) if name not in sure and not SUBJECTS & words_of(name)]
-    those = [name for name in free if _letters(rows, name) > 0]
+    free = [
+        name for name in (*texts, *unnamed) if not SUBJECTS & (words := words_of(name)) or {*_SURELY_AGENTS} & words
+    ]
+    those = [name for name in free if name not in sure and _letters(rows, name) > 0]
+    prose = [name for name in those if _is_prose(rows, name)]
+    if len(prose) > 1:  # beside responses of several words, a column of single words is a category, or unclear
+        those = prose if all(name in prose or _repeats(rows, name) for name in those) else []
     if len(those) < 2:
         return tuple(texts) if len(texts) > 1 and not unnamed and len(sure) != 1 else ()
     order = {name: n for n, name in enumerate(rows[0])}
@@ -403,14 +426,14 @@ def _letters(rows: Sequence[Row], column: str) -> float:
     """Mean length of the texts in a column; 0 for a column of numbers."""
     texts = [text for row in rows if isinstance(text := row.get(column), str) or _are_texts(text)]
     said = [" ".join(str(text).split()) for text in texts if text]
-    if not said or all(re.fullmatch(r"[-+\d.,%$€ ]+|true|false", one, re.IGNORECASE) for one in said):
+    if not said or all(re.fullmatch(r"[-+\d.,:/%$€ TZ]+|true|false", one, re.IGNORECASE) for one in said):
         return 0.0
     return sum(map(len, said)) / len(said)
 
 
 def _are_texts(value: Json) -> bool:
-    """Return whether a value is a list of texts, or of lists of them."""
-    return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
+    """Whether a value is a list of texts, or of lists of them."""
+    return isinstance(value, list) and all(isinstance(one, str) or _are_texts(one) for one in value)
 
 
 def _long(rows: Sequence[Row], column: str) -> bool:

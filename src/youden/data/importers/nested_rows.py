@@ -17,8 +17,10 @@ from youden.text.json_text import JSONDecodeError, parse_json
 
 MAX_DEPTH = 6
 """Deepest nesting of objects that becomes columns; deeper objects stay values."""
-_ANSWERERS = ("assistant", "ai", "model", "bot")
+_ANSWERERS = ("assistant", "ai", "model", "bot", "gpt")
 """Roles of a message that is a response."""
+_ROLES = (*_ANSWERERS, "human", "user", "system", "tool")
+"""Roles of messages."""
 _REPLY_KEYS = ("messages", "choices", "candidates")
 _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "parts", "message")
 """Keys under which a message, or a part of one, holds its text."""
@@ -31,7 +33,8 @@ def flatten(row: Mapping[str, Json], before: str = "", depth: int = MAX_DEPTH) -
     {'input.q': 'Why?', 'output': 'So.'}
     """
     columns: dict[str, Json] = {}
-    for key, value in row.items():
+    for key, said in row.items():
+        value = _with_roles(said)
         if isinstance(value, dict) and value and depth:
             columns |= flatten(value, f"{before}{key}.", depth - 1)
         elif inner(value, -1, "role") in _ANSWERERS and noun_of(key) == "prompt":
@@ -41,6 +44,19 @@ def flatten(row: Mapping[str, Json], before: str = "", depth: int = MAX_DEPTH) -
     return columns
 
 
+def _with_roles(value: Json) -> Json:
+    """Spell the messages of ShareGPT (from, value) and Ragas (type, content) as others do (role, content).
+
+    >>> _with_roles([{"from": "human", "value": "Why?"}])
+    [{'role': 'human', 'content': 'Why?'}]
+    """
+    messages = value if isinstance(value, list) else []
+    for role, content in (("from", "value"), ("type", "content")):
+        if messages and all(isinstance(inner(one, content), str) and inner(one, role) in _ROLES for one in messages):
+            return [{"role": inner(one, role), "content": inner(one, content)} for one in messages]
+    return value
+
+
 def _last_question(conversation: Json) -> str | None:
     """Return the text of a user's last message."""
     messages = conversation if isinstance(conversation, list) else []
@@ -48,7 +64,7 @@ def _last_question(conversation: Json) -> str | None:
 
 
 def resolve(value: Json) -> Json:
-    """Return the text of a conversation, of a message's parts, or of a reply that is written as JSON; other values unchanged.
+    """Return the text of a conversation, of a message's parts, or of a reply that is spelled as JSON; other values as they are.
 
     A list of one text is that text.
 
@@ -69,7 +85,7 @@ def resolve(value: Json) -> Json:
 
 
 def _decode(text: str) -> Json:
-    """Parse a cell that contains JSON, or a list of objects as Python's `repr` writes it; None for any other."""
+    """Parse a cell that spells JSON, or a list of objects as Python's `repr` does."""
     with suppress(JSONDecodeError):
         value: Json = parse_json(text).value
         return value
@@ -81,7 +97,7 @@ def _decode(text: str) -> Json:
 
 
 def _is_conversation(value: Json) -> bool:
-    """Return whether a value is a list of objects, of which the last is a message or a part of one."""
+    """Whether a list consists of objects, of which the last is a message or a part of one."""
     last = inner(value, -1)
     if not isinstance(last, dict) or not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return False
@@ -123,14 +139,14 @@ def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
 
 
 def is_list_of_objects(value: Json) -> bool:
-    """Return whether a value is a list of objects that is not empty."""
+    """Whether a value is a list of objects that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(element, dict) for element in value)
 
 
 def rows_of_json(value: Json) -> list[dict[str, Json]]:
     """Return the rows in a JSON value: of a list of objects, of columns, of records by id, or of texts by agent and item.
 
-    A list may be inside objects; an agent's name next to it becomes a column of all its rows.
+    A list may lie inside objects; an agent's name beside it is a column of all its rows.
 
     >>> rows_of_json({"model": "m", "cost": 2, "outputs": [{"id": 1, "completion": "a"}]})
     [{'model': 'm', 'id': 1, 'completion': 'a'}]
@@ -150,7 +166,7 @@ def _rows_in_lists(value: Mapping[str, Json]) -> list[dict[str, Json]]:
     with_text = {key: rows for key, rows in records.items() if _has_text(rows[0])} or records
     if len(with_text) == 1:
         beside = flatten({name: held for name, held in value.items() if isinstance(held, dict | str)})
-        agents = {name: text for name, text in beside.items() if isinstance(text, str) and noun_of(name) == "agent"}
+        agents = {name: said for name, said in beside.items() if isinstance(said, str) and noun_of(name) == "agent"}
         return [{**agents, **row} for rows in with_text.values() for row in rows]
     if lists and not with_text:
         longest = max(map(len, lists.values()))
@@ -172,14 +188,14 @@ def _rows_of_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, J
         is_by_item = len(objects) > len(inside) and _are_numbered(objects.keys()) and not _are_numbered(inside)
         outer, nested = ("item", "agent") if is_by_item else ("agent", "item")
         return [
-            {outer: key, nested: name, "text": text} for key, held in objects.items() for name, text in held.items()
+            {outer: one, nested: other, "text": text} for one, held in objects.items() for other, text in held.items()
         ]
-    by_key = {key: rows for key, held in objects.items() if (rows := rows_of_json(held))}
-    return [{**({"agent": key} if len(by_key) > 1 else {}), **row} for key, rows in by_key.items() for row in rows]
+    found = {key: rows for key, held in objects.items() if (rows := rows_of_json(held))}
+    return [{**({"agent": key} if len(found) > 1 else {}), **row} for key, rows in found.items() for row in rows]
 
 
 def _are_numbered(keys: Collection[str]) -> bool:
-    """Return whether all keys are numbers, or one word with numbers, as ids of items are."""
+    """Whether all keys are numbers, or one word with numbers, as ids of items are."""
     return all(re.search(r"\d$", key) for key in keys) and len({re.sub(r"\d+$", "", key) for key in keys}) == 1
 
 
@@ -188,7 +204,7 @@ def _has_text(row: Mapping[str, Json]) -> bool:
 
 
 def _table_of_columns(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Return the rows of a table of W&B: names in `columns`, and one list per row in `data`."""
+    """Rows of a table of W&B: `columns`, and a list of `data` for each row."""
     names, data = value.get("columns"), value.get("data")
     if not isinstance(names, list) or not isinstance(data, list) or not all(isinstance(row, list) for row in data):
         return []

@@ -1,18 +1,31 @@
-"""Finds item ids that restart in each subject, task or file, and the column that makes them unique.
+"""Finds item ids that start again in each subject, task or file, and the column that makes them unique together with the id.
 
-Several rows of an agent with one id are either repeats, or different items whose ids restart. Prompts decide, if the table has
-any. Without prompts the name of the column decides; if it is neither a name of groups nor of repeats, an error asks the user.
+If an agent has several rows of one id, they are repeats, or different items whose ids restart. Prompts decide, if the table has
+any. Without prompts the name of the column decides, and a column whose name says neither is asked about.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from youden.data.importers.foreign_files import wrong
-from youden.data.importers.guessed_columns import SUBJECTS, Guess, Row, joined, noun_of, value, words_of
+from youden.data.importers.guessed_columns import (
+    FILE,
+    FILE_NUMBER,
+    FOLDER,
+    SUBJECTS,
+    Guess,
+    Row,
+    joined,
+    names_agents_surely,
+    noun_of,
+    value,
+    words_of,
+)
 from youden.nouns import Json
 
 GROUPS = SUBJECTS | frozenset(
@@ -38,17 +51,21 @@ REPEATS = NUMBERS | frozenset(
     for name in names.split()
 )
 """Words that name what differs between responses to one item."""
+_KINDS = frozenset({"type", "kind", "level", "grade"})
+"""Words that name groups of items, or what is known of a response."""
+MOST_LONE = 0.25
+"""Fraction of rows whose prompt no other agent may have, if prompts tell apart what ids do not."""
 MIN_LINED_UP = 0.5
-"""Minimum fraction of rows whose item, under a composite key, has responses of two agents."""
+"""Fraction of rows whose item, under a composite key, has to have responses of two agents."""
 
 
-def with_unique_items(guessed: Guess, rows: Sequence[Row], *, place: str) -> Guess:
+def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
     """Add the column within which item ids restart to the columns that name an item, and find the one that numbers repeats.
 
     Parameters
     ----------
-    guessed : Guess
-        The columns of the table; `guessed.places["item"]` is the column with ids.
+    found : Guess
+        The columns of the table; `found.places["item"]` is the column with ids.
     rows : sequence of mapping
         All flat rows of the table.
     place : str
@@ -57,56 +74,73 @@ def with_unique_items(guessed: Guess, rows: Sequence[Row], *, place: str) -> Gue
     Returns
     -------
     Guess
-        `guessed` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
-        several columns, or with prompts in place of ids, if prompts differ and no column distinguishes items of one id.
+        `found` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
+        several columns, or with prompts in place of ids, if prompts differ and no column tells the ids apart.
 
     Raises
     ------
-    ImportFormatError
-        [import-ids]: if a column may distinguish items or repeats, and neither its name nor a prompt shows which.
+    ImportFormatError [import-ids]
+        If a column may tell ids apart or number repeats, and neither its name nor a prompt says which.
     """
-    return _with_repeats(_with_unique_items(guessed, rows, place=place), rows)
+    return _with_repeats(_with_unique_items(_without_runs(found, rows), rows, place=place), rows)
 
 
-def _with_repeats(guessed: Guess, rows: Sequence[Row]) -> Guess:
-    """Number repeats by the first column that is named like that and distinguishes all responses of an agent to an item."""
-    item = guessed.places.get("item", guessed.places.get("prompt"))
-    names = [name for name in guessed.unused if NUMBERS & words_of(name)]
-    if item is None or not names or "repeat" in guessed.places:
-        return guessed
-    cells = [*zip(_column(rows, [*guessed.agents]), _column(rows, [item]), strict=True)]
+def _without_runs(found: Guess, rows: Sequence[Row]) -> Guess:
+    """Take agents by models alone if they are named by models and numbered runs: 1, 2 or run-1, run-2."""
+    runs = {
+        name
+        for name in found.agents
+        if "run" in words_of(name) and len({re.sub(r"\d+$", "#", str(value(row, name))) for row in rows}) == 1
+    }
+    models = tuple(name for name in found.agents if name not in runs)
+    if not runs or not any(names_agents_surely(name) for name in models):
+        return found
+    return replace(
+        found, agents=models, places={**found.places, "agent": joined(models)}, unused=(*found.unused, *runs)
+    )
+
+
+def _with_repeats(found: Guess, rows: Sequence[Row]) -> Guess:
+    """Take the first column that is called as one and tells all responses of an agent to an item apart as numbers of repeats."""
+    item = found.places.get("item", found.places.get("prompt"))
+    names = [name for name in found.unused if NUMBERS & words_of(name)]
+    if item is None or not names or "repeat" in found.places:
+        return found
+    cells = [*zip(_column(rows, [*found.agents]), _column(rows, [item]), strict=True)]
     for name in names:
         repeats = _column(rows, [name])
         if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
-            unused = tuple(column for column in guessed.unused if column != name)
-            return replace(guessed, places={**guessed.places, "repeat": name}, unused=unused)
-    return guessed
+            unused = tuple(other for other in found.unused if other != name)
+            return replace(found, places={**found.places, "repeat": name}, unused=unused)
+    return found
 
 
-def _with_unique_items(guessed: Guess, rows: Sequence[Row], *, place: str) -> Guess:
-    item, prompt = guessed.places.get("item"), guessed.places.get("prompt")
+def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
+    item, prompt = found.places.get("item"), found.places.get("prompt")
     if item is None:
-        return guessed
-    agents = _column(rows, [*guessed.agents])
+        return found
+    agents = _column(rows, [*found.agents])
     ids = _column(rows, [item])
-    repeat = [guessed.places["repeat"]] if "repeat" in guessed.places else []
-    repeat_like = [name for name in guessed.unused if REPEATS & words_of(name)]
+    repeat = [found.places["repeat"]] if "repeat" in found.places else []
+    apart = [name for name in found.unused if REPEATS & words_of(name)]
     repeats = _column(rows, repeat)
     texts = [
-        tuple(str(row.get(name)) for name in (*guessed.wide, *filter(None, [guessed.places.get("text")])))
-        for row in rows
+        tuple(str(row.get(name)) for name in (*found.wide, *filter(None, [found.places.get("text")]))) for row in rows
     ]
-    kept = [n for n, id_ in enumerate(ids) if id_ is not None and any(text != "None" for text in texts[n])]
+    kept = [n for n, one in enumerate(ids) if one is not None and any(text != "None" for text in texts[n])]
     cells = defaultdict(set)
     for n in kept:
         cells[agents[n], ids[n], repeats[n]].add(texts[n])
-    if all(len(several) == 1 for several in cells.values()):
-        return guessed
     prompts = [None] * len(rows) if prompt is None else _column(rows, [prompt])
     by_prompt = {(agents[n], ids[n], prompts[n]) for n in kept if prompts[n] is not None}
     has_prompts = len(by_prompt) > 0
-    if has_prompts and len(by_prompt) == len({key[:2] for key in by_prompt}):
-        return guessed
+    one_prompt = has_prompts and len(by_prompt) == len({key[:2] for key in by_prompt})
+    are_apart = all(len(several) == 1 for several in cells.values()) and not (has_prompts and repeat == [FILE_NUMBER])
+    if one_prompt or are_apart:
+        return found
+    if prompt is not None and _names_groups(prompt, agents, ids, prompts):
+        without = {noun: column for noun, column in found.places.items() if noun != "prompt"}
+        return _with_unique_items(replace(found, places=without, unused=(*found.unused, prompt)), rows, place=place)
 
     def is_unique(names: Sequence[str], repeats: Sequence[Json]) -> bool:
         groups = _column(rows, names)
@@ -121,42 +155,69 @@ def _with_unique_items(guessed: Guess, rows: Sequence[Row], *, place: str) -> Gu
             seen.setdefault((agents[n], groups[n], ids[n], repeats[n]), texts[n]) == texts[n] for n in kept
         ) and _lines_up(agents, groups, ids, kept)
 
-    free = [name for name in guessed.unused if not REPEATS & words_of(name)]
-    named = [name for name in free if GROUPS & words_of(name)]
-    for labels in (repeats, _column(rows, [*repeat, *repeat_like])):
+    free = [name for name in found.unused if not REPEATS & words_of(name)]
+    places = () if has_prompts else (FOLDER, FILE)  # their names say nothing of what they hold
+    named = [name for name in free if GROUPS & words_of(name) and name not in places]
+    for told_apart in (repeats, _column(rows, [*repeat, *apart])):
         for names in (*((name,) for name in named), *combinations(named[:4], 2)):
-            if is_unique(names, labels):
-                return _with_item(guessed, (*names, item))
-    unclear = [name for name in free if name not in named and noun_of(name) != "about"]
-    possible = [name for name in unclear if is_unique([name], repeats)]
+            if is_unique(names, told_apart):
+                return _with_item(found, (*names, item))
+    unclear = [name for name in free if name not in named and (noun_of(name) != "about" or _KINDS & words_of(name))]
+    others = [name for name in unclear if is_unique([name], repeats)]
     if has_prompts:
-        return _with_item(guessed, (possible[0], item)) if possible else _by_prompt(guessed)
-    if possible:
-        raise wrong(place, _question(possible[0], item, agents, ids, kept), slug="import-ids")
-    return guessed
+        if not others and len(lone := _lone(agents, prompts, kept)) > MOST_LONE * len(kept):
+            raise wrong(place, _foreign(item, agents[lone[0]], ids[lone[0]]), slug="import-ids")
+        return _with_item(found, (others[0], item)) if others else _by_prompt(found)
+    if others:
+        raise wrong(place, _question(others[0], item, agents, ids, kept), slug="import-ids")
+    return found
 
 
-def _with_item(guessed: Guess, columns: tuple[str, ...]) -> Guess:
-    unused = tuple(name for name in guessed.unused if name not in columns)
-    return replace(guessed, places={**guessed.places, "item": joined(columns)}, unused=unused)
+def _with_item(found: Guess, columns: tuple[str, ...]) -> Guess:
+    unused = tuple(name for name in found.unused if name not in columns)
+    return replace(found, places={**found.places, "item": joined(columns)}, unused=unused)
 
 
-def _by_prompt(guessed: Guess) -> Guess:
-    places = {noun: column for noun, column in guessed.places.items() if noun != "item"}
-    return replace(guessed, places=places, made=True, unused=(*guessed.unused, guessed.places["item"]))
+def _by_prompt(found: Guess) -> Guess:
+    places = {noun: column for noun, column in found.places.items() if noun != "item"}
+    return replace(found, places=places, made=True, unused=(*found.unused, found.places["item"]))
+
+
+def _names_groups(column: str, agents: Sequence[Json], ids: Sequence[Json], values: Sequence[Json]) -> bool:
+    """Tell whether a column taken for prompts names groups instead, in each of which ids start again."""
+    groups = {*values} - {None}
+    is_short = not any(" " in str(one) for one in groups)
+    n_items = len({pair for pair in zip(values, ids, strict=True) if None not in pair})
+    n_repeated = len({*zip(agents, values, ids, strict=True)}) - len({*zip(agents, values, strict=True)})
+    return bool(is_short or SUBJECTS & words_of(column)) and n_items >= 2 * len(groups) and n_repeated > 0
+
+
+def _lone(agents: Sequence[Json], prompts: Sequence[Json], kept: Sequence[int]) -> list[int]:
+    """The rows whose prompt only one of several agents has."""
+    having = defaultdict(set)
+    for n in kept:
+        having[prompts[n]].add(agents[n])
+    return [n for n in kept if len(having[prompts[n]]) == 1] if len({agents[n] for n in kept}) > 1 else []
+
+
+def _foreign(item: str, agent: Json, one: Json) -> str:
+    return (
+        f"agent {agent!r} has responses to several prompts under {item} {one!r}, and no other agent has these prompts. "
+        "Remove rows that are not responses of the agents, such as those of a grader, or name the columns: --column item=NAME."
+    )
 
 
 def _question(column: str, item: str, agents: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> str:
-    (agent, id_), _ = Counter((agents[n], ids[n]) for n in kept).most_common(1)[0]
+    (agent, one), _ = Counter((agents[n], ids[n]) for n in kept).most_common(1)[0]
     whose = "an agent" if agent is None else f"agent {agent!r}"
     return (
-        f"{whose} has several responses to {item} {id_!r}, which differ in the column {column!r}. If these are different items, "
+        f"{whose} has several responses to {item} {one!r}, which differ in the column {column!r}. If these are different items, "
         f"use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column 'repeat={column}'."
     )
 
 
 def _column(rows: Sequence[Row], names: Sequence[str]) -> list[Json]:
-    """Return one key per row, of these columns together; None if a part is missing, or if there are no columns."""
+    """One key per row, of these columns together; None if a part is missing, or if there are no columns."""
     return [_key(row, names) for row in rows]
 
 
@@ -166,7 +227,7 @@ def _key(row: Row, names: Sequence[str]) -> Json:
 
 
 def _lines_up(agents: Sequence[Json], groups: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> bool:
-    """Return whether enough rows are of items with responses of two agents, and groups have two ids or more on average."""
+    """Tell whether enough rows are of items that two agents have, and each group has several ids."""
     n_items = len({(groups[n], ids[n]) for n in kept})
     if n_items < 2 * len({groups[n] for n in kept}):
         return False
@@ -178,9 +239,7 @@ def _lines_up(agents: Sequence[Json], groups: Sequence[Json], ids: Sequence[Json
     return sum(len(by_item[groups[n], ids[n]]) > 1 for n in kept) >= MIN_LINED_UP * len(kept)
 
 
-def composite_columns(columns_together: str, columns: Collection[str]) -> tuple[str, ...] | None:
+def composite_columns(said: str, columns: Collection[str]) -> tuple[str, ...] | None:
     """Split `subject+id` into the columns that name an item together; None if it is one column, or names one that is missing."""
-    names = tuple(name.strip() for name in columns_together.split("+"))
-    return (
-        names if len(names) > 1 and columns_together not in columns and all(name in columns for name in names) else None
-    )
+    names = tuple(name.strip() for name in said.split("+"))
+    return names if len(names) > 1 and said not in columns and all(name in columns for name in names) else None

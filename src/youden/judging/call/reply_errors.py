@@ -42,8 +42,8 @@ def error_inside(reply: object) -> CallError | None:
     """Find and classify the error that a parsed reply holds in place of an answer.
 
     The error may be the whole reply, a field next to `choices`, or a field of the first choice or its message. A choice with a
-    text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. A finish reason in `_FAILED`
-    is an error even if no field describes it.
+    text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. A finish reason in
+    `_FAILED` is an error even if no field describes it.
 
     Parameters
     ----------

@@ -1,0 +1,107 @@
+"""Tables with a column per agent: whatever the agents are called, and whatever lies beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from layout_files import write_csv
+
+from commands import Youden
+from importing import load
+from youden.data.importers.pool_joiner import ImportedPool
+from youden.nouns import Json
+
+WORDS = ("Paris", "Rome", "Oslo", "Bern", "Lima", "Riga")
+
+
+def table(folder: Path, agents: Sequence[str], *, words: bool = False, **more: Sequence[Json]) -> ImportedPool:
+    """Import a table of six questions; words: responses are single words; more: further columns."""
+    rows = [
+        {
+            "id": n,
+            "question": f"What is {n}?",
+            **{agent: WORDS[n - k] if words else f"It is {n} by {agent}." for k, agent in enumerate(agents)},
+            **{name.replace("__", " "): values[n] for name, values in more.items()},
+        }
+        for n in range(6)
+    ]
+    write_csv(folder / "t.csv", rows)
+    return load("table", folder / "t.csv")
+
+
+def agents_of(imported: ImportedPool) -> list[str]:
+    assert (imported.pool.n_items, imported.n_dropped) == (6, 0)
+    return [agent.id for agent in imported.pool.agents]
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize(
+    "agents",
+    [
+        ("model_a", "model_b"),
+        ("model_a", "model_b", "model_c"),
+        ("Model 1", "Model 2", "Model 3"),
+        ("agent_1", "agent_2", "baseline"),
+        ("baseline", "gpt-4", "system 1"),
+        ("language_model_a", "language_model_b", "gpt-4"),
+    ],
+)
+def test_names_of_agents_hide_no_column(tmp_path: Path, agents: Sequence[str], words: bool) -> None:
+    assert agents_of(table(tmp_path, agents, words=words)) == [*agents]
+
+
+def test_agents_called_a_model_are_kept_beside_others(tmp_path: Path) -> None:
+    agents = ("base model", "tuned model", "gpt-4", "mixtral")
+    assert agents_of(table(tmp_path, agents)) == [*agents]
+
+
+BESIDE: dict[str, Sequence[Json]] = {
+    "created": [f"2026-01-0{n}" for n in range(1, 7)],
+    "ts": [f"2026-01-01T00:00:0{n}Z" for n in range(6)],
+    "at": [f"2026-01-01 00:00:0{n}" for n in range(6)],
+    "winner": ["model_a", "tie"] * 3,
+    "better": ["model_a", "model_b"] * 3,
+    "score": [0.5] * 6,
+    "passed": [True, False] * 3,
+    "difficulty": ["easy", "hard"] * 3,
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_times_choices_and_categories_beside_the_responses_are_no_agents(tmp_path: Path, name: str) -> None:
+    imported = table(tmp_path, ("model_a", "model_b"), **{name: BESIDE[name]})
+    assert agents_of(imported) == ["model_a", "model_b"]
+    assert f"not used: {name!r}" in imported.taken
+
+
+def test_single_words_beside_responses_of_several_are_asked_about(youden: Youden, tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "alpha": f"It is {n}.", "beta": f"Maybe {n}.", "gamma": f"No {n}.", "xyz": WORDS[n]} for n in range(6)
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    asked = youden("init", "t.csv")
+    assert asked.refuses("import-columns")
+    assert not (tmp_path / "pools").exists()
+    assert agents_of(load("table", tmp_path / "t.csv", text="alpha,beta,xyz")) == ["alpha", "beta", "xyz"]
+
+
+def test_several_tables_with_a_column_per_agent_are_asked_about(youden: Youden, tmp_path: Path) -> None:
+    for subject in ("law", "math", "art"):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        rows = [
+            {
+                "id": n,
+                "question": f"{subject} {n}?",
+                **{name: f"{name} on {subject} {n}" for name in ("one", "two", "three")},
+            }
+            for n in range(5)
+        ]
+        write_csv(tmp_path / "in" / f"{subject}.csv", rows)
+    asked = youden("init", "in")
+    assert asked.refuses("import-columns")
+    assert "several do" in asked.err
+    assert not (tmp_path / "pools").exists()
+    pool = load("table", tmp_path / "in", text="one,two,three").pool
+    assert (pool.n_agents, pool.n_items, pool.n_responses) == (3, 15, 45)
