@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def says(n: int, body: Mapping[str, Any]) -> Reply:
 @pytest.fixture
 def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("YOUDEN_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
     server.behave = says
     (tmp_path / "agents.yaml").write_text(AGENTS, encoding="utf-8")
@@ -108,6 +110,49 @@ def test_a_pool_is_made_again_from_the_store_that_made_it(youden: Youden, here: 
     assert (server.n_requests, (here / "made/answers.db").exists()) == (asked, False)
 
 
+def test_another_pool_of_the_same_texts_is_not_paid_for_again(
+    youden: Youden, made: Path, here: Path, server: WireServer
+) -> None:
+    asked = server.n_requests
+    assert [path.relative_to(here).as_posix() for path in here.rglob("*.db")] == [".youden/answers.db"]
+    ended = youden(*words("other/deeper", "--max-cost", "1"))
+    assert (ended.code, server.n_requests) == (0, asked)
+    assert "answers are kept in .youden/answers.db" in ended.err
+    shutil.move(made, here / "other/made")
+    (here / "other/made/responses.jsonl").unlink()
+    assert youden(*words("other/made", "--max-cost", "1")).code == 0
+    assert youden("cassette", "export", "other/made", "--out", "c.jsonl").code == 0
+    assert server.n_requests == asked
+
+
+def test_a_pool_of_an_earlier_version_finds_the_answers_in_its_folder(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden(*words("made", "--store", "made/answers.db", "--max-cost", "1")).code == 0
+    asked = server.n_requests
+    (here / "made/generation.json").unlink()
+    assert youden(*words("made", "--max-cost", "1")).code == 0
+    assert (server.n_requests, (here / ".youden").exists()) == (asked, False)
+
+
+def test_agents_without_a_model_make_no_project_store(youden: Youden, here: Path) -> None:
+    (here / "rule.yaml").write_text("agents: [{id: a, steps: [reorder]}]", encoding="utf-8")
+    assert "answers are kept" not in youden("generate", "rule.yaml", "items.jsonl", "--out", "rule").well().err
+    assert not (here / ".youden").exists()
+
+
+def test_the_password_goes_to_no_server_that_only_a_generated_pool_names(
+    youden: Youden, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "password-of-the-user")
+    url = "postgresql://reader@127.0.0.1:9/answers"
+    recipe = json.loads((made / "generation.json").read_text(encoding="utf-8"))
+    (made / "generation.json").write_text(json.dumps(recipe | {"store": url}), encoding="utf-8")
+    assert youden(*words("made", "--max-cost", "1")).refuses("store-password")
+    assert youden(*words("made", "--replay")).refuses("store-password")
+    assert "[store-away]" in youden(*words("made", "--max-cost", "1", "--store", url)).err
+
+
 def test_nothing_that_is_kept_holds_a_secret(youden: Youden, made: Path) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     for file in (made / "generation.json", made / "agents.jsonl", made.parent / "c.jsonl"):
@@ -118,11 +163,11 @@ def test_a_replay_of_what_was_never_asked_asks_nobody(youden: Youden, made: Path
     asked = server.n_requests
     items = (made.parent / "items.jsonl").read_text(encoding="utf-8")
     (made.parent / "items.jsonl").write_text(items.replace("First.", "Second."), encoding="utf-8")
-    for store, slug in (("made/answers.db", "replay-miss"), ("none.db", "store-missing")):
+    for store, slug in ((".youden/answers.db", "replay-miss"), ("none.db", "store-missing")):
         ended = youden(*words("again", "--store", store, "--replay"))
         assert (ended.code, ended.err.split()[-1]) == (2, f"[{slug}]")
     assert not (made.parent / "none.db").exists()
-    both = youden(*words("again", "--store", "made/answers.db", "--replay", "--retry-failed"))
+    both = youden(*words("again", "--store", ".youden/answers.db", "--replay", "--retry-failed"))
     assert (both.code, both.err.split()[-1]) == (2, "[replay-retries]")
     assert server.n_requests == asked
 
@@ -131,9 +176,10 @@ def test_a_replay_names_the_flag_that_was_missing(youden: Youden, made: Path) ->
     replay = ["generate", "agents.yaml", "items.jsonl", "--out", "again", "--replay"]
     models = "\nmodels: {m: {backend: wire, model: other, base_url: 'http://127.0.0.1:9/v1', price: 0}, n: n.yaml}\n"
     (made.parent / "agents.yaml").write_text(AGENTS + models, encoding="utf-8")
-    ended = youden(*replay, "--store", "made/answers.db")
+    ended = youden(*replay, "--store", ".youden/answers.db")
     assert (ended.code, ended.err.split()[-1]) == (2, "[replay-miss]")
     assert "--model-map m=JUDGE" in ended.err
+    shutil.rmtree(made.parent / ".youden")
     ended = youden(*replay, "--model-map", "m=m.yaml")
     assert (ended.code, ended.err.split()[-1]) == (2, "[replay-store]")
     assert "--store" in ended.err

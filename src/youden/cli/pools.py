@@ -19,7 +19,8 @@ from youden.cli import options, run_options, show
 from youden.cli.options import pairs
 from youden.cli.progress import progress_bar
 from youden.errors import InputError
-from youden.text.printable import typed
+from youden.project_store import project_store
+from youden.text.printable import is_file, path_of, shown, typed
 from youden.text.sentences import counted
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from youden.pools.make.generate import Generated
 
 ANSWERS = "answers.db"
+"""The store in a pool's folder: of agents that ask no model, and of pools that an earlier version made."""
 
 
 @click.command("generate")
@@ -52,8 +54,9 @@ ANSWERS = "answers.db"
     "max_cost",
     "max_missing",
     store="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE. "
-    "[default: the store that the pool in --out was made with, else YOUDEN_STORE, else answers.db in --out]",
+    "[default: the store that the pool in --out was made with, else YOUDEN_STORE, else the project's .youden/answers.db]",
 )
+@options.opens_its_store
 @options.retry_failed
 @options.grace
 @click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
@@ -85,7 +88,7 @@ def generate_command(
     from youden.nouns import MAX_MISSING
     from youden.pools.make.agents import load_agents
     from youden.pools.make.generate import generate
-    from youden.pools.make.generation import plan_generation, recorded_store, refuse_another_pool, write_recipe
+    from youden.pools.make.generation import plan_generation, refuse_another_pool, write_recipe
     from youden.pools.make.item_sources import read_items
 
     file = load_agents(agents, model_map=model_map)
@@ -95,18 +98,18 @@ def generate_command(
     planned = plan_generation(file, read_items(place), repeats=repeats)
     refuse_another_pool(planned, out)
     cost = planned.cost
+    store = _store(said, out, calls=planned.makes_calls)
+    if replay and planned.makes_calls and "store" not in said and is_file(store) and not path_of(store).is_file():
+        raise InputError(
+            f"--replay answers from a store, and there is none at {store}. Say where the answers are: --store STORE.",
+            slug="replay-store",
+        )
     most = show.dollars(cost.usd, whose="a model's")
     show.note(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items{_times(repeats)}, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
+        + (f"; answers are kept in {shown(store)}" if planned.makes_calls else "")
     )
-    store = said.get("store") or recorded_store(out) or options.usual_store()
-    if replay and store is None and planned.makes_calls and not (out / ANSWERS).is_file():
-        raise InputError(
-            f"--replay answers from a store, and there is none at {out / ANSWERS}. Say where the answers are: --store STORE.",
-            slug="replay-store",
-        )
-    store = store or str(out / ANSWERS)
     with progress_bar() as bar:
         made = generate(
             planned,
@@ -131,6 +134,22 @@ def generate_command(
         words=[f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items{_times(made.pool.repeats)}: {out}"],
         notes=[f"look it over with: youden check {out}"],
     )
+
+
+def _store(said: run_options.Said, out: Path, *, calls: bool) -> str:
+    """Return the store of a generated pool. calls: whether a model is asked; without calls the project needs no store."""
+    from youden.judging.store.permission import allow_store
+    from youden.pools.make.generation import recorded_store
+
+    if "store" in said:
+        allow_store(str(said["store"]))
+        return str(said["store"])
+    if recorded := recorded_store(out):
+        return recorded
+    own = str(out / ANSWERS)
+    if not calls or Path(own).is_file():
+        return own
+    return options.usual_store() or str(project_store())
 
 
 def _times(repeats: int) -> str:

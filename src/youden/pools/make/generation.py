@@ -24,6 +24,7 @@ from youden.nouns import Cost, Item, Json
 from youden.nouns.pool import or_none
 from youden.pools.make.agents import AgentsFile, AgentSpec, Instruction, load_instruction
 from youden.pools.make.item_sources import read_items
+from youden.project_store import moved_store
 from youden.text.printable import shown
 from youden.text.words import synonyms
 
@@ -193,4 +194,4 @@ def _read(folder: Path) -> _File:
 
 
 def _store_in(folder: Path, read: _File) -> str:
-    return read.store if "://" in read.store else os.path.normpath(folder / read.store)
+    return read.store if "://" in read.store else str(moved_store(Path(os.path.normpath(folder / read.store)), folder))
