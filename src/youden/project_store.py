@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 PROJECT = ".youden"
@@ -69,6 +70,6 @@ def _is_ours(mark: Path, *, any_owner: bool) -> bool:
 
 def hide_from_git(folder: Path) -> None:
     """Make git ignore `folder` if it is a project's `.youden`, because answers are paid for, private and large."""
-    ignore = folder / ".gitignore"
-    if folder.name == PROJECT and not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
+    if folder.name == PROJECT:
+        with suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as ignore:
+            ignore.write("*\n")

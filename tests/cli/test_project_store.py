@@ -75,6 +75,20 @@ def test_the_project_directory_is_where_git_or_pyproject_are_until_it_has_a_stor
     assert not (here / "deeper/.youden").exists()
 
 
+def test_a_link_in_the_project_directory_makes_no_file_elsewhere(youden: Youden, here: Path) -> None:
+    (here / "elsewhere").mkdir()
+    (here / ".youden").mkdir()
+    (here / ".youden/.gitignore").symlink_to(here / "elsewhere/new")
+    assert youden("run", "r.yaml").code == 0
+    assert not [*(here / "elsewhere").iterdir()]
+
+
+def test_the_documented_workflow_leaves_the_project_directory_to_youden() -> None:
+    workflow = Path(__file__).parents[2] / "docs/github-actions/live.yml"
+    steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["gate"]["steps"]
+    assert {step["with"]["path"] for step in steps if "path" in step.get("with", {})} == {"youden-action"}
+
+
 def test_a_judge_without_calls_makes_no_store(youden: Youden, here: Path) -> None:
     write_small_run(here, judge="lexical")
     assert ".youden" not in youden("run", "r.yaml").well().err

@@ -164,6 +164,25 @@ def test_calibration_and_rejudging_need_the_same_permission(clone: Clone, youden
     assert clone.server.n_requests == 0
 
 
+def test_stress_names_the_runs_config_and_finds_the_key_beside_it(
+    clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_small_run(clone.path, "inline", judge=wire_judge(clone.server.url))
+    youden("run", "inline.yaml").well()
+    asked, config = clone.server.n_requests, clone.path / "runs" / "inline" / "config.yaml"
+    config.write_text(config.read_text().replace("api_key_env: null", "api_key_env: OPENAI_API_KEY"))
+    ended = youden("stress", "runs/inline", "--attack", "clones")
+    assert ended.refuses("key-not-trusted"), ended.err
+    assert "youden doctor runs/inline/config.yaml --trust" in ended.err
+    assert clone.server.n_requests == asked
+    youden("doctor", "runs/inline/config.yaml", "--trust").well()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    (config.parent / ".env").write_text(f"OPENAI_API_KEY={KEY}\n")
+    clone.server.behave = lambda n, _body: Reply("YES" if n % 2 else "NO")
+    youden("stress", "runs/inline", "--attack", "clones").well()
+    assert clone.server.n_requests > asked
+
+
 def test_a_file_given_from_python_needs_permission_and_a_mapping_written_there_does_not(clone: Clone) -> None:
     clone.judge()
     pool = make_pool(4, 6)

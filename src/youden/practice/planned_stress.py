@@ -16,7 +16,7 @@ from youden.data.folder.run_config import with_usual_store
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
 from youden.nouns import INDEPENDENT, PAIRED, Json, Plan, Pool, Split, Trials, Verdicts
 from youden.nouns.pool import Floats, Ids
 from youden.practice.attacks import ATTACKS, Attack, Planted, plant
@@ -300,7 +300,7 @@ def _of_run(
     config, plan = folder.read_config(), folder.read_plan()
     own = judge is None or judge == config.judge
     ranked = [row for row in folder.read_ranking() if row.ability is not None] if folder.has("ranking.csv") else []
-    asked = load_judge_config(judge or config.judge)
+    asked = load_judge_of_run(config) if judge is None else load_judge_config(judge)
     place = store or with_usual_store(config, usual_store).store_place
     return _Source(
         plan_experiment(folder.path.resolve().name, plan, judge=asked, store=place),
