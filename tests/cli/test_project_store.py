@@ -20,9 +20,11 @@ from stops import Size, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer
 from youden.data.folder.folder_lock import folder_lock
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion
+from youden.study.replaying import usd_per_call
 
 CALLS = 110
 
@@ -87,6 +89,19 @@ def test_the_documented_workflow_leaves_the_project_directory_to_youden() -> Non
     workflow = Path(__file__).parents[2] / "docs/github-actions/live.yml"
     steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["gate"]["steps"]
     assert {step["with"]["path"] for step in steps if "path" in step.get("with", {})} == {"youden-action"}
+
+
+def test_the_cost_of_a_further_call_is_not_that_of_answers_that_another_run_paid_for(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    write_small_run(here, judge=wire_judge(server.url, price=1000))
+    assert youden("run", "r.yaml", "--max-cost", "10000").code == 0
+    assert youden("run", "r.yaml", "--max-cost", "10000", "--out", "runs/other").code == 0
+    each = usd_per_call(RunFolder(here / "runs/r"))
+    assert each
+    assert usd_per_call(RunFolder(here / "runs/other")) is None
+    assert youden("extend", "runs/other", "--calls", "30", "--max-cost", "10000").code == 0
+    assert usd_per_call(RunFolder(here / "runs/other")) == pytest.approx(each, rel=0.1)
 
 
 def test_a_judge_without_calls_makes_no_store(youden: Youden, here: Path) -> None:

@@ -287,7 +287,7 @@ def show_asked(
         _show_ranking(data)
         return
     calls = data.calls
-    each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
+    each = None if calls is None else calls.usd_per_call
     step = format_next_step(folder, data.facts, usd_per_call=each)
     bill = bill_words(data.warnings).removesuffix("; ")
     ends = "; ".join(filter(None, (bill, why, step and f"next: {step}")))

@@ -173,6 +173,15 @@ class CallFacts:
         return self.n_paired + self.n_independent
 
     @property
+    def usd_per_call(self) -> float | None:
+        """Mean cost in USD of the calls that were made for this run; None if it made none or their price is unknown.
+
+        Answers that the store had from another run, or from the calibration, say nothing of it.
+        """
+        n = self.n_calls - self.n_reused
+        return None if self.usd is None or n < 1 else (self.usd - (self.usd_calibration or 0.0)) / n
+
+    @property
     def n_missing(self) -> int:
         return sum(self.missing_paired.values()) + sum(self.missing_independent.values())
 

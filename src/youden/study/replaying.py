@@ -91,7 +91,7 @@ def read_world(folder: RunFolder) -> World:
 def usd_per_call(folder: RunFolder) -> float | None:
     """What a call of the run cost, USD; None where it made none or its price is unknown."""
     calls = folder.read_facts().calls
-    return calls.usd / calls.n_calls if calls is not None and calls.usd and calls.n_calls else None
+    return (calls.usd_per_call or None) if calls is not None else None
 
 
 def make_world(
