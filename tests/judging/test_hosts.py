@@ -28,6 +28,7 @@ from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.pace import Pace
 from youden.judging.store.answers import open_store
 from youden.judging.store.claims import LEASE
+from youden.judging.store.contract import Member
 from youden.judging.store.team import SharedBudget, help_run, lead_run
 from youden.nouns import Completion
 from youden.text.printable import shown, without_passwords
@@ -167,6 +168,19 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         assert mine.fits(60.0)
         assert not mine.fits(95.0)
         dead.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("expires", [0.0, 1e12])
+def test_an_amount_in_a_store_from_somebody_else_does_not_lift_the_cap(tmp_path: Path, expires: float) -> None:
+    place = tmp_path / "v.db"
+    with open_store(place) as store:
+        member = Member("elsewhere 1 0", False, -(10**18), 0, 0, expires)
+        store.place.members("r", lambda _now, _rows: [member])
+    for joined in (lead_run, help_run):
+        with joined(place, run="r") as team:
+            budget = SharedBudget(10.0, team)
+            assert not budget.fits(11.0)
+            assert budget.fits(9.0)
 
 
 def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:

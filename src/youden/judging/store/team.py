@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -148,7 +148,8 @@ class Team:
 
     def _changed(self, now: float, rows: Sequence[Member], money: Money, *, ends: bool) -> Sequence[Member]:
         """The rows as they are to be: those who live, one for all who have ended, and this one's last."""
-        others = [one for one in rows if one.name != self._name]
+        # a store from somebody else could hold a negative amount, which would lift the cap
+        others = [replace(one, granted=max(0, one.granted)) for one in rows if one.name != self._name]
         living = [one for one in others if one.name and one.expires >= now and not is_gone(one.name)]
         if self._leads and any(one.leads for one in living):
             raise self._busy()
