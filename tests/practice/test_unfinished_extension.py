@@ -195,7 +195,10 @@ def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
     command = ("extend", "runs/r", "--agents", "new", "--calls", "60")
     assert youden(*command).code == 2
     server.behave = well_behaved
-    assert youden("run", "r.yaml").code == 0
+    assert (
+        f"next: finish the extension that was stopped: `youden {' '.join(command)}`"
+        in youden("run", "r.yaml").well().err
+    )
     assert youden("extend", "runs/r", "--calls", "30").refuses("extend-unfinished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunFolder, "write_verdicts", write_number(1, fails=KeyboardInterrupt()))
@@ -203,7 +206,7 @@ def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
     ended = youden("run", "r.yaml")
     assert (ended.refuses("run-grown"), "`youden extend runs/r --agents new --calls 60`" in ended.err) == (True, True)
     asked = server.n_requests
-    assert youden(*command).code == 0
+    assert "finish the extension" not in youden(*command).well().err.splitlines()[-1]
     assert server.n_requests == asked
 
 

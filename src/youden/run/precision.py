@@ -223,7 +223,12 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     -----
     With that many, the half-width of the 95 % interval of the difference is below the difference itself, estimated from the
     run's own answers. If these do not show how much items matter, the half-width is assumed to be proportional to 1/√trials.
+
+    If the run has an extension that was stopped, the next step is to finish it, because until then another one is refused.
     """
+    unfinished = folder.read_config().unfinished
+    if unfinished is not None and len(extensions_of(folder.read_plan_alone()).steps) <= unfinished.number:
+        return f"finish the extension that was stopped: `{unfinished.command(folder.path)}`"
     choice = facts.choice
     if (
         choice is None
