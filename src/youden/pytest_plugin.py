@@ -37,15 +37,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def youden_cassette(request: pytest.FixtureRequest) -> Iterator[Tape]:
-    """Answers judge calls from cassettes/NAME.jsonl beside the test; `n_played` and `n_recorded` count them."""
+def youden_cassette(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tape]:
+    """Answers judge calls from cassettes/NAME.jsonl beside the test; `n_played` and `n_recorded` count them.
+
+    Answers in the project's store would be missing in the cassette, so the default store is a temporary one.
+    """
     from youden.judging.outside.tape import Tape, inserted
 
     name, mode = _asked(request.node.get_closest_marker(MARKER))
     name = name or re.sub(r"[^\w.-]+", "-", request.node.name)
     mode = request.config.getoption("--youden-cassettes") or mode
-    with inserted(Tape(request.path.parent / "cassettes" / f"{name}.jsonl", mode=mode)) as tape:
-        yield tape
+    tape = Tape(request.path.parent / "cassettes" / f"{name}.jsonl", mode=mode)
+    with inserted(tape) as inside, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("YOUDEN_STORE", str(tmp_path_factory.mktemp("youden") / "answers.db"))
+        yield inside
 
 
 @pytest.fixture(autouse=True)
