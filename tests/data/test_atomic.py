@@ -16,6 +16,7 @@ import pytest
 
 from commands import Youden, wire_judge, write_config
 from wire_server import WireServer
+from youden.data import atomic
 from youden.data.atomic import replacing, replacing_folder, replacing_together
 
 FULL = Path("/dev/full")
@@ -186,6 +187,25 @@ os.replace = killed_at_the_second
 with atomic.replacing_folder(Path("table")) as fresh:
     (fresh / "new").write_bytes(b"")
 """
+
+
+def test_a_folder_stays_if_its_replacement_cannot_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, if another program holds a file of the new folder open."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "answers").write_text("paid for")
+    rename = atomic._rename
+
+    def fail_for_the_new_folder(old: Path, new: Path) -> None:
+        if new == folder and old.name == "new":
+            raise PermissionError(errno.EACCES, "held open", str(new))
+        rename(old, new)
+
+    monkeypatch.setattr(atomic, "_rename", fail_for_the_new_folder)
+    with pytest.raises(PermissionError), replacing_folder(folder) as new_folder:
+        (new_folder / "answers").write_text("new")
+    assert (folder / "answers").read_text() == "paid for"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_folder_whose_replacement_was_killed_halfway_is_put_back(tmp_path: Path) -> None:

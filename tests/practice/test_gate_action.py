@@ -219,7 +219,7 @@ def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> Non
     words = ["*", "-x", "$(touch", "pwned)", "`touch", "pwned`", ";touch", "new-model"]
     assert calls(tmp_path) == [
         ["cassette", "import", "--store=--store *", "--", "--help"],
-        ["generate", "--out=* pool", "--max-cost=5", "--", "-agents *.yaml"],
+        ["generate", "--out=* pool", "--store=--store *", "--max-cost=5", "--", "-agents *.yaml"],
         [
             "run",
             "--out=runs/re lease.v2",

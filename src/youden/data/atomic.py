@@ -37,14 +37,21 @@ def make_directory(path: Path) -> None:
 def take_place(fresh: Path, path: Path) -> None:
     """Move the finished file or folder `fresh`, which lies in a scratch directory, to `path`, replacing what is there.
 
-    The content of `fresh` is on the disk before it is moved, and the move is on the disk before the function returns.
+    The content of `fresh` is on the disk before it is moved, and the move is on the disk before the function returns. If `fresh`
+    cannot be moved, what was at `path` is put back.
     """
     _sync_tree(fresh)
+    old = None
     if path.is_dir() or (path.exists() and fresh.is_dir()):
-        old = fresh.parent / _OLD
-        old.mkdir(exist_ok=True)
-        _rename(path, old / path.name)
-    _rename(fresh, path)
+        old = fresh.parent / _OLD / path.name
+        old.parent.mkdir(exist_ok=True)
+        _rename(path, old)
+    try:
+        _rename(fresh, path)
+    except BaseException:
+        if old is not None:
+            _rename(old, path)
+        raise
     _sync(path.parent)
 
 
