@@ -21,7 +21,7 @@ from youden.errors import ConfigError, InputError
 from youden.unpacking import VARIABLE, open_parquet, unpacked
 
 ROOT = Path(__file__).parents[2]
-FLAT = 0.6
+FLAT = 0.65
 """GB of a process that refuses; 0.2 of them are its libraries."""
 
 

@@ -410,8 +410,11 @@ def _count(result: Verdicts, facts: Mapping[str, str | int]) -> None:
 
 
 def run_name(planned: PlannedRun) -> str:
-    """Return the name of a run in its store: the place of its folder, and the pool that it began with."""
-    return f"{_beside(planned.config)} {extensions_of(planned.plan).pool[:12]}"
+    """Return the name of a run in its store: the name of its folder, and the pool that it began with.
+
+    Workers in other directories and on other hosts find the run by this name, so it contains no path.
+    """
+    return f"{planned.folder.path.resolve().name} {extensions_of(planned.plan).pool[:12]}"
 
 
 def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team | None) -> Verdicts:
