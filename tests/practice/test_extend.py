@@ -317,7 +317,7 @@ def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     drawn = RunFolder(here / "runs/r").read_config().drawn
-    with lead_run(here / ".youden/answers.db", run=f"../runs/r {drawn.pool[:12]}"):
+    with lead_run(here / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
         asked = server.n_requests
         assert youden("extend", "runs/r", "--calls", "30").refuses("run-busy")
         assert server.n_requests == asked
