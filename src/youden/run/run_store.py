@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
@@ -16,6 +17,7 @@ from youden.nouns import Completion, Plan
 from youden.run.keys import kept_keys
 from youden.text.printable import shown
 
+_LOG = logging.getLogger(__name__)
 _CHUNK = 10_000
 _DAMAGED = ("store-corrupt", "store-foreign", "store-form", "store-missing")
 """Errors of a store from which no answer can be read; its run may continue with a store of the saved answers."""
@@ -70,7 +72,14 @@ def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     try:
         n = sum(_count_lacking(config, own_store, plan, member) for member in members)
     except YoudenError as error:
-        if error.slug not in _DAMAGED:
+        if error.slug == "store-away":  # it may be the same database, which moved to another address
+            _LOG.warning(
+                "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
+                shown(own_store),
+                config.folder,
+                shown(config.store_place),
+            )
+        elif error.slug not in _DAMAGED:
             raise
         return
     if n:
