@@ -212,7 +212,7 @@ def same_tables(youden: Youden, folder: Path) -> bool:
     lines = (folder / "r.yaml").read_text(encoding="utf-8").splitlines()
     alone = "\n".join(line for line in lines if not line.startswith(("store:", "ray:")))
     (folder / "alone.yaml").write_text(alone, encoding="utf-8")
-    assert youden("judge", "alone.yaml").code == 0
+    assert youden("judge", "alone.yaml", "--store", "alone.db").code == 0
     for run in ("runs/r", "runs/alone"):
         assert youden("fit", run).code == 0
     tables = ("ranking.csv", "items.csv", "scores.csv")
