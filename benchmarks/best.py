@@ -40,7 +40,7 @@ from recorded import DOMAINS, SHARED, answers_of
 from uncertainty import domain_draw, found_of, plan_of, shape_draw
 from youden.stats import CentredCovariance, differences
 from youden.stats.forecast import TRIALS
-from youden.stats.trials.choice import choice
+from youden.stats.trials.best_selection import choice
 
 SMALL = ((6, 40), (8, 40), (12, 32))
 KNOWN = 1e6

@@ -13,13 +13,13 @@ import numpy as np
 
 from recorded import dense_abilities
 from youden import make_plan
-from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.nouns.pool import Floats
-from youden.run.ability import LEVEL, Abilities, choice_among
-from youden.run.ranking import standing_of
-from youden.run.rounds import run_rounds
+from youden.pipeline.abilities import LEVEL, Abilities, choice_among
+from youden.pipeline.ranking import standing_of
+from youden.pipeline.rounds import run_rounds
 from youden.stats import differences, spearman
-from youden.stats.trials.choice import Choice, upper_ends
+from youden.stats.trials.best_selection import Choice, upper_ends
+from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.types.pool import Floats
 
 Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
 GOALS, LOOKS = (0.02, 0.05), 20

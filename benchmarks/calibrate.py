@@ -26,10 +26,10 @@ from youden.judging.backends.lexical import Lexical
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
-from youden.nouns import PAIRED, Completion, Pool, Request, Verdicts
-from youden.nouns.pool import Bools, Floats
-from youden.practice.judge_verdict import Measures, decide, measure
-from youden.practice.known_truth import KnownTruth, draw_known_truth
+from youden.types import PAIRED, Completion, Pool, Request, Verdicts
+from youden.types.pool import Bools, Floats
+from youden.workflows.judge_verdict import Measures, decide, measure
+from youden.workflows.known_truth import KnownTruth, draw_known_truth
 
 HERE = Path(__file__).parents[1]
 SHARED = HERE.parent / "shared" / "peer-prediction"

@@ -19,8 +19,8 @@ from scipy.stats import spearmanr
 
 from recorded import SHARED, rates_of
 from youden import ClippedLinear, TrialMean, make_plan, tally, train_scores
-from youden.nouns import PAIRED, Agent, Item, Pool, Rates, Verdicts
-from youden.nouns.pool import Floats
+from youden.types import PAIRED, Agent, Item, Pool, Rates, Verdicts
+from youden.types.pool import Floats
 
 PERCENTS = (1.0, 2.0, 5.0)
 OWN_PERCENTS = (2.0, 20.0, 40.0)

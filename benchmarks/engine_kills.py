@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from youden import rank, tally, train_scores
-from youden.judging.asking.loop import at_risk
 from youden.judging.engine import judge_plan
+from youden.judging.scheduler.loop import at_risk
 from youden.judging.store.answers import open_store
-from youden.nouns import Verdicts
+from youden.types import Verdicts
 
 CONCURRENCY = 64
 TESTS = Path(__file__).parents[1] / "tests"

@@ -25,12 +25,12 @@ import numpy as np
 
 from youden import make_plan
 from youden.errors import BudgetError
-from youden.judging.asking.terms import Asking
 from youden.judging.call.pace import Pace, request_limiter
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store, payment_of
-from youden.nouns import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts
+from youden.types import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts
 
 Measured = dict[str, Any]
 ENVIRONMENT: dict[str, str] = {}
@@ -192,7 +192,7 @@ def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
 
 
 def replayed(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
-    from youden.run.ranking import rank
+    from youden.pipeline.ranking import rank
 
     pool = make_pool(n_agents, n_items, characters=1500)
     times = [(time.perf_counter(), time.process_time())]

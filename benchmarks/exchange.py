@@ -92,7 +92,7 @@ def measured(rows: int, step: Callable[[], object]) -> dict[str, float]:
 def ready(rows: int) -> tuple[Any, Any]:
     """A plan of `rows` distinct trials on texts of some 400 characters, and a judge."""
     from youden.judging.config.judge_files import load_judge_config
-    from youden.nouns import Agent, Item, Plan, Pool, Split, Trials
+    from youden.types import Agent, Item, Plan, Pool, Split, Trials
 
     n_agents, n_items = 50, max(rows // (50 * 49) + 1, 2)
     rng = np.random.default_rng(0)
@@ -126,7 +126,7 @@ def ready(rows: int) -> tuple[Any, Any]:
 
 
 def export(form: str, rows: int, folder: Path) -> dict[str, float]:
-    from youden.judging.outside.exporting import Format, export_requests
+    from youden.judging.offline.exporting import Format, export_requests
     from youden.judging.store.answers import open_store
 
     plan, judge = ready(rows)
@@ -184,7 +184,7 @@ def result_line(key: str) -> str:
 
 
 def import_(form: str, rows: int, folder: Path) -> dict[str, float]:
-    from youden.judging.outside.importing_answers import import_answers
+    from youden.judging.offline.importing_answers import import_answers
     from youden.judging.store.answers import open_store
 
     plan, judge = ready(rows)

@@ -20,12 +20,12 @@ from scipy.stats import spearmanr
 
 from recorded import SHARED, answers_of
 from youden import make_plan
-from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.nouns.pool import Floats
+from youden.pipeline.abilities import Abilities
+from youden.pipeline.ranking import abilities_of
 from youden.protocol.extending import add_agents
-from youden.run.ability import Abilities
-from youden.run.ranking import abilities_of
 from youden.stats.trials.anchored import stretch_of
+from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.types.pool import Floats
 
 PERCENT = 2.0
 

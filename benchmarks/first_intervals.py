@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import t as student
 
-from youden.nouns import Trials
-from youden.nouns.pool import Floats
+from youden.types import Trials
+from youden.types.pool import Floats
 
 _PRIOR_SLOTS = 6
 

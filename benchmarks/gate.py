@@ -24,12 +24,12 @@ import numpy as np
 
 from recorded import SHARED, world_of
 from youden import make_plan
-from youden.nouns import PAIRED, Plan, Pool, Verdicts
-from youden.nouns.pool import Floats
-from youden.practice.gate import MARGIN, Gated, GateLook, gated
-from youden.practice.gate_answers import outlooks
+from youden.pipeline.ranking import abilities_of
 from youden.protocol.extending import add_calls
-from youden.run.ranking import abilities_of
+from youden.types import PAIRED, Plan, Pool, Verdicts
+from youden.types.pool import Floats
+from youden.workflows.gate import MARGIN, Gated, GateLook, gated
+from youden.workflows.gate_answers import outlooks
 
 DIFFERENCES = (0.0, -0.02, -0.05, -0.1, 0.05)
 PERCENT = 1.0

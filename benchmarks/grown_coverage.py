@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from youden import make_plan, tally
-from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Target, Verdicts
-from youden.nouns.pool import Floats
+from youden.pipeline.abilities import Abilities
+from youden.pipeline.additive_abilities import fit_rates
+from youden.pipeline.ranking import abilities_of
+from youden.pipeline.rounds import run_rounds
 from youden.protocol.extending import add_agents
-from youden.run.ability import Abilities
-from youden.run.additive_fits import fit_rates
-from youden.run.ranking import abilities_of
-from youden.run.rounds import run_rounds
 from youden.stats.trials.anchored import stretch_of
+from youden.types import PAIRED, Agent, Item, Plan, Pool, Target, Verdicts
+from youden.types.pool import Floats
 
 Columns = dict[str, Floats]
 

@@ -23,8 +23,8 @@ from scipy.stats import spearmanr
 import youden
 from labels_pages import write_pages
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
-from youden.nouns import Agent, Pool
 from youden.text.words import mean_lengths
+from youden.types import Agent, Pool
 
 SHARED = Path(__file__).parents[2] / "shared"
 GAMED = ("NullModel", "gpt4_gamed")

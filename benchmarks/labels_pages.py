@@ -23,9 +23,9 @@ from scipy.stats import spearmanr
 
 import youden
 from youden import cli
-from youden.nouns import Json, Pool
 from youden.report.charts.vega import draw
 from youden.text.words import mean_lengths
+from youden.types import Json, Pool
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURE = DOCS / "pictures" / "alpaca-eval.svg"

@@ -55,7 +55,7 @@ def make(folder: Path, n_agents: int, n_items: int) -> None:
 def measure(part: str, folder: str) -> None:
     """Run one part in this process and print what it took."""
     from youden.data.pools.pool_reader import read_pool
-    from youden.pools.look.check import check_pool
+    from youden.pools.checks.check import check_pool
 
     wall = time.perf_counter()
     pool = read_pool(folder)

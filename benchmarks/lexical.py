@@ -21,8 +21,8 @@ from scipy.stats import spearmanr
 from youden import make_plan
 from youden.data.importers.peer_prediction import import_agents
 from youden.judging.backends.lexical import Lexical
-from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.text.words import mean_lengths, words
+from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
 TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"

@@ -21,14 +21,14 @@ from cyclic import decoded, empty_pool
 from recorded import DOMAINS, SHARED, rates_of
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
-from youden.nouns import PAIRED, Plan, Pool, Verdicts
-from youden.nouns.pool import Agent, Bools, Floats, Item, Positions
-from youden.run.ability import Aim, choice_of, told_apart
-from youden.run.additive_fits import fitted
-from youden.run.ranking import trial_abilities
-from youden.run.recommending import judge_rates, recommend, signal_facts
-from youden.run.text_length import MAX_SHARE, follows_length, length_correlation
+from youden.pipeline.abilities import Aim, choice_of, told_apart
+from youden.pipeline.additive_abilities import fitted
+from youden.pipeline.ranking import trial_abilities
+from youden.pipeline.recommendation import judge_rates, recommend, signal_facts
+from youden.pipeline.text_length import MAX_SHARE, follows_length, length_correlation
 from youden.stats.judges.length_dependence import length_share
+from youden.types import PAIRED, Plan, Pool, Verdicts
+from youden.types.pool import Agent, Bools, Floats, Item, Positions
 
 POOLS = {"5x30": (5, 30), "9x40": (9, 40), "30x200": (30, 200)}
 PERCENTS = (1.0, 2.0, 5.0)

@@ -1,6 +1,6 @@
 """What blocks of items take for cells, means and intervals of a cyclic run: CPU time and the peak of memory of a fresh process.
 
-It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/run/test_in_blocks.py does).
+It measures CPU time, memory and their growth, not whether the ranking is right (tests/pipeline/test_in_blocks.py does).
 `python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up, files deleted.
 `--whole` times `youden fit` and `youden report` of a whole run instead, imports included: at
 `--trials 50000000 --agents 500 --items 10000` the report takes at most 60 CPU s and 3 GB.
@@ -31,11 +31,11 @@ from youden.data.folder.table_columns import ANSWERS, TRIALS
 from youden.data.folder.trial_tables import VerdictsMetadata, verdict_blocks
 from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
-from youden.nouns import PLAN, Agent, Plan, Split, Trials
-from youden.nouns.pool import Floats, Ids
-from youden.nouns.trials import POOLED
-from youden.run.ability import Aim
-from youden.run.ranking import trial_abilities
+from youden.pipeline.abilities import Aim
+from youden.pipeline.ranking import trial_abilities
+from youden.types import PLAN, Agent, Plan, Split, Trials
+from youden.types.pool import Floats, Ids
+from youden.types.trials import POOLED
 
 SLOTS_OF_A_PART = 4_000
 _COLUMNS = (*TRIALS, *ANSWERS)

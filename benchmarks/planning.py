@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from youden import make_plan, tally, train_scores
-from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.run.rounds import run_rounds
+from youden.pipeline.rounds import run_rounds
+from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 
 CASES = {
     "dense 50 agents": ("dense", 50),

@@ -32,9 +32,9 @@ from precision_widths import SMOKE_RUNS, top, width
 from recorded import SHARED, dense_abilities, world_of
 from youden import make_plan, tally
 from youden.judging.backends.lexical import Lexical
+from youden.pipeline.ranking import abilities_of
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import Size, default_calls
-from youden.run.ranking import abilities_of
 from youden.stats import spearman
 from youden.stats.forecast import TRIALS, parts_of
 from youden.study.replaying import make_world, replay

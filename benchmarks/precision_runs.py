@@ -13,13 +13,13 @@ from recorded import DOMAINS, answers_of
 from youden import make_plan, read_pool
 from youden.data.importers.leaderboards import read_alpaca_eval
 from youden.judging.backends.lexical import Lexical
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Trials, Verdicts
-from youden.nouns.judging import AnswerKind
-from youden.nouns.pool import Floats
 from youden.stats import CentredCovariance
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.forecast import OwnVariances
 from youden.stats.trials.trial_errors import ItemContributions, item_contributions
+from youden.types import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Trials, Verdicts
+from youden.types.judging import AnswerKind
+from youden.types.pool import Floats
 
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
 """Of the simulated answers; what an agent has of its own on an item differs from agent to agent, .1 to .2."""

@@ -9,11 +9,11 @@ import numpy as np
 from precision_runs import Judged, answered, blank, judged, recall, row, se
 from recorded import dense_abilities
 from youden import make_plan
-from youden.nouns.pool import Floats
-from youden.run.precision import Expected, expected_of, run_parts
-from youden.run.ranking import standing_of
+from youden.pipeline.precision import Expected, expected_of, run_parts
+from youden.pipeline.ranking import standing_of
 from youden.stats import spearman
 from youden.stats.forecast import DomainRange
+from youden.types.pool import Floats
 
 FEW = 150
 PILOT = 100

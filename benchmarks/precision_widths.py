@@ -12,12 +12,12 @@ import numpy as np
 from precision_runs import answered, blank, found_of, recall, row, se, simulated
 from recorded import answers_of, dense_abilities, world_of
 from youden import make_plan
-from youden.nouns.pool import Floats
+from youden.pipeline.ranking import abilities_of, standing_of
+from youden.pipeline.rounds import run_rounds
 from youden.protocol.designs.cyclic import Cyclic
-from youden.run.ranking import abilities_of, standing_of
-from youden.run.rounds import run_rounds
 from youden.stats.forecast import at_share, slots_for
 from youden.study.replaying import replay
+from youden.types.pool import Floats
 
 SMOKE_RUNS = 2
 WIDTHS = (0.02, 0.03, 0.05)

@@ -28,10 +28,10 @@ from scipy.stats import rankdata
 
 import youden
 from labels import GAMED, SHARED, alpaca_eval, label_table, mt_bench
-from youden.practice.quality import difference_of_quality
 from youden.stats.base.proportions import proportion
 from youden.stats.small_areas import SmallAreas, quality_of_labels
 from youden.text.words import mean_lengths
+from youden.workflows.quality import difference_of_quality
 
 J = 200
 LENGTH_AT = (2, 10)

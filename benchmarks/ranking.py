@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import youden
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Verdicts
 
 K, J = 30, 200
 BAR_MS = 20

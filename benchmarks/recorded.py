@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from youden.data.importers.peer_prediction import import_results
-from youden.nouns import Rates
-from youden.nouns.pool import Floats
 from youden.study.replaying import World, make_world
+from youden.types import Rates
+from youden.types.pool import Floats
 
 SHARED = Path(__file__).parents[2] / "shared"
 DOMAINS = {

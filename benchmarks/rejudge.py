@@ -30,13 +30,13 @@ from scipy.stats import spearmanr
 
 from recorded import DOMAINS, SHARED, world_of
 from youden import make_plan, tally
-from youden.nouns import PAIRED, Plan, Pool, Verdicts
-from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
 from youden.study.judge_shifts import judge_shifts
 from youden.study.judged_runs import JudgedRun, side_by_side
 from youden.study.replaying import World
+from youden.types import PAIRED, Plan, Pool, Verdicts
+from youden.types.pool import Bools, Floats, Ids
 
 Figures = dict[str, float]
 

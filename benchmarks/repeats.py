@@ -22,13 +22,13 @@ from scipy.special import stdtrit
 from recorded import DOMAINS, answers_of, dense_abilities
 from youden import TrialMean, make_plan
 from youden.engines.trial_blocks import TrialsByItem
-from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.nouns.pool import Floats
-from youden.practice.halves import halves_test
-from youden.run.ability import Aim
-from youden.run.over_judges import as_asked, learned, spread_of
-from youden.run.ranking import trial_abilities
+from youden.pipeline.abilities import Aim
+from youden.pipeline.multi_judge import as_asked, learned, spread_of
+from youden.pipeline.ranking import trial_abilities
 from youden.stats.trials.variance_parts import variance_parts
+from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.types.pool import Floats
+from youden.workflows.halves import halves_test
 
 TOTAL = 0.12
 """Variance of an answer around agents and items."""

@@ -24,10 +24,10 @@ from selenium.webdriver.chrome.service import Service
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.nouns import PAIRED, Agent, Item, Pool, Verdicts
+from youden.pipeline.judged_run import fit_run, plan_run
 from youden.report.charts import vega
 from youden.report.pages.writing import write_report
-from youden.run.pipeline import fit_run, plan_run
+from youden.types import PAIRED, Agent, Item, Pool, Verdicts
 
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 CLICKED = """

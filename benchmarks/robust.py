@@ -22,11 +22,9 @@ import youden
 from recorded import DOMAINS, SHARED, rates_of
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import Agent, Item, PartnerRules, Pool, Rates
-from youden.nouns.pool import Floats, Ids, Positions
-from youden.run.ability import TRIALS, Abilities
-from youden.run.pipeline import fit_run
-from youden.run.standings import EACH, AllAnswers, most_suspected, moved_abilities
+from youden.pipeline.abilities import TRIALS, Abilities
+from youden.pipeline.alternative_rankings import EACH, AllAnswers, most_suspected, moved_abilities
+from youden.pipeline.judged_run import fit_run
 from youden.stats import PairBlock
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.partners import (
@@ -40,6 +38,8 @@ from youden.stats.partners import (
     reweighted,
 )
 from youden.stats.trials.trial_errors import item_contributions
+from youden.types import Agent, Item, PartnerRules, Pool, Rates
+from youden.types.pool import Floats, Ids, Positions
 
 AGREEMENTS = (1.0, 0.9, 0.8)
 EXTRA = 0.1

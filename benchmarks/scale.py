@@ -35,7 +35,7 @@ import numpy as np
 from scale_pool import written
 
 if TYPE_CHECKING:
-    from youden.nouns import Plan
+    from youden.types import Plan
 
 N_INDEPENDENT = 1_000
 JUDGE = {"backend": "wire", "model": "made", "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
@@ -54,9 +54,9 @@ def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     from youden.data.folder.run_config import RunConfig
     from youden.data.folder.run_files import PoolSummary
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns import PAIRED, Agent, Plan, Split, Trials, Verdicts
     from youden.protocol.designs.cyclic import Cyclic
     from youden.streams import own_stream
+    from youden.types import PAIRED, Agent, Plan, Split, Trials, Verdicts
 
     rng = own_stream(0)
     cells = np.ones((n_agents, n_items), dtype=np.bool_)
@@ -107,7 +107,7 @@ def base(folder: Path) -> Callable[[], object]:
 
 def fit(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
-    from youden.run.pipeline import fit_run
+    from youden.pipeline.judged_run import fit_run
 
     return lambda: fit_run(RunFolder(folder))
 
@@ -125,7 +125,7 @@ def replay(folder: Path) -> Callable[[], object]:
     from youden.judging.question.questions import keys
     from youden.judging.store.answers import open_store
     from youden.judging.store.plan_answers import read_answers
-    from youden.nouns import Completion
+    from youden.types import Completion
 
     plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()
@@ -146,7 +146,7 @@ def keys(folder: Path) -> Callable[[], object]:
     """The keys of the same trials, made and written."""
     from youden.judging.config.judge_files import load_judge_config
     from youden.judging.question.questions import keys as made
-    from youden.run.keys import KeysMetadata, write_keys
+    from youden.pipeline.request_hashes import KeysMetadata, write_keys
 
     plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()
@@ -183,7 +183,7 @@ def reading_lines(folder: Path) -> Callable[[], object]:
 def planning(folder: Path, pool: Path) -> Callable[[], object]:
     from youden.data.folder.run_config import RunConfig
     from youden.data.folder.run_folder import RunFolder
-    from youden.run.pipeline import plan_run
+    from youden.pipeline.judged_run import plan_run
 
     calls = int(str(RunFolder(folder).read_plan_alone().options["calls"]))
     out = str(folder / f"planned-{pool.name}")
@@ -202,7 +202,7 @@ def lexical(folder: Path) -> Callable[[], object]:
 def texts_of(folder: Path) -> Plan:
     """Texts for a part of the run's plan: 50 agents × 200 items of 80 words."""
     import youden
-    from youden.nouns import Agent, Item, Pool
+    from youden.types import Agent, Item, Pool
 
     rng = np.random.default_rng(0)
     words = np.array([f"word{k}" for k in range(5000)], dtype=object)

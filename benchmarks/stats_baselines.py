@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
 from youden import ClippedLinear
-from youden.nouns import SplitRule
-from youden.nouns.pool import Bools, Floats
 from youden.protocol.plan import draw_split
 from youden.stats import BASELINES
+from youden.types import SplitRule
+from youden.types.pool import Bools, Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 C = 1.6

@@ -14,8 +14,8 @@ from time import process_time
 
 import numpy as np
 
-from youden.nouns.pool import Floats
 from youden.stats import curl_ecdf, curl_quantiles
+from youden.types.pool import Floats
 
 K, J = 30, 200
 REPEATS = 5

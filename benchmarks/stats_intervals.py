@@ -14,8 +14,8 @@ from time import process_time
 import numpy as np
 
 from youden import ClippedLinear
-from youden.nouns.pool import Bools, Floats
 from youden.stats import cells_of, residual_map, solve_cells
+from youden.types.pool import Bools, Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 DATA = "pubmed_200_config_results"

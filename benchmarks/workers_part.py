@@ -11,13 +11,13 @@ from typing import Any
 
 from youden.data.folder.run_config import load_run_config
 from youden.errors import YoudenError
-from youden.judging.asking.calling import worst_price
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.store import claims, team
+from youden.judging.scheduler.calling import worst_price
+from youden.judging.store import leases, worker_group
 from youden.judging.store.answers import Store
-from youden.judging.store.team import help_run
-from youden.run.elsewhere import plan_work, work
-from youden.run.pipeline import answers_of, judge_run, plan_run
+from youden.judging.store.worker_group import help_run
+from youden.pipeline.judged_run import answers_of, judge_run, plan_run
+from youden.pipeline.offline import plan_work, work
 
 
 def worst_of(config: Path) -> float:
@@ -29,7 +29,7 @@ def worst_of(config: Path) -> float:
 
 def main() -> None:
     path, store, leads, lease = sys.argv[1:]
-    for module in (claims, team):
+    for module in (leases, worker_group):
         vars(module)["LEASE"] = float(lease)
     longest = 0.0
     plain = Store.add

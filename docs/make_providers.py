@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from youden import cli
-from youden.cli.show import minutes
+from youden.cli.output import minutes
 from youden.judging.backend_records import backend_of
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.resources import roots

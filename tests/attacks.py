@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from youden.nouns import Pool
-from youden.practice.attacks import ATTACKS, Attack, Target, plant
 from youden.streams import own_stream
 from youden.text.transforms import Step
+from youden.types import Pool
+from youden.workflows.attacks import ATTACKS, Attack, Target, plant
 
 
 def mosaic(target: Target) -> dict[str, list[str]]:

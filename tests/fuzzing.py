@@ -17,8 +17,8 @@ from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
 from youden import Batching
 from youden.errors import YoudenError
-from youden.judging.asking.terms import Asking
-from youden.nouns import PAIRED, Verdicts
+from youden.judging.scheduler.options import Asking
+from youden.types import PAIRED, Verdicts
 
 ASKED_BY = (*CALLING, "batch")
 """How replies are fuzzed: through every backend that makes calls, and through a batch."""

@@ -13,7 +13,7 @@ import sys
 from judged import ask, dense_plan
 from pools import make_pool
 from youden.errors import YoudenError
-from youden.judging.asking.terms import Asking
+from youden.judging.scheduler.options import Asking
 
 
 def main() -> None:

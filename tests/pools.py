@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from youden.data.folder.trial_tables import TrialBlock
-from youden.nouns import Agent, Item, Plan, Pool, Trials, Verdicts
-from youden.nouns.pool import Bools, Floats, Positions
-from youden.nouns.trials import ASKED
 from youden.report.data.answer_blocks import Predictions, TrialSource
+from youden.types import Agent, Item, Plan, Pool, Trials, Verdicts
+from youden.types.pool import Bools, Floats, Positions
+from youden.types.trials import ASKED
 
 
 def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = None, prompt: bool = True) -> Pool:

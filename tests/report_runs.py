@@ -13,9 +13,9 @@ from worlds import fit_once
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.nouns import PAIRED, Plan, Pool
-from youden.nouns.pool import Bools, Floats
-from youden.run.pipeline import plan_run
+from youden.pipeline.judged_run import plan_run
+from youden.types import PAIRED, Plan, Pool
+from youden.types.pool import Bools, Floats
 
 Answers = Callable[[Plan], Floats]
 

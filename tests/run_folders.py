@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden import make_plan, tally
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import Verdicts
+from youden.types import Verdicts
 
 ids = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5).filter(lambda value: bool(value.strip())),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from youden.judging.question.questions import characters
-from youden.nouns import Completion, Request
+from youden.types import Completion, Request
 
 T = TypeVar("T")
 

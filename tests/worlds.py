@@ -12,11 +12,11 @@ from pools import answer_with, make_pool
 from youden import make_plan, tally
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import PAIRED, Agent, PartnerRules, Pool, Verdicts
-from youden.nouns.pool import Floats
-from youden.run.fitting import Analysis
-from youden.run.pipeline import fit_run
+from youden.pipeline.fit_tables import Analysis
+from youden.pipeline.judged_run import fit_run
 from youden.study.replaying import World, make_world
+from youden.types import PAIRED, Agent, PartnerRules, Pool, Verdicts
+from youden.types.pool import Floats
 
 
 def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: object) -> Verdicts:

@@ -21,7 +21,7 @@ from making.marks import cell
 from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
 from youden.data.folder.table_columns import COLUMNS
 from youden.judging.backend_records import PROVIDERS
-from youden.nouns.facts import STANDINGS
+from youden.types.facts import STANDINGS
 
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
@@ -29,7 +29,7 @@ _HOMES = {
     "Answering": "youden.judging.config.answering",
     "Fetching": "youden.judging.config.answering",
     "JudgeConfig": "youden.judging.config.settings",
-    "RunFacts": "youden.nouns.facts",
+    "RunFacts": "youden.types.facts",
 }
 
 

@@ -7,9 +7,9 @@ What is public, here and nowhere else:
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
 - for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
   `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and
-  `youden.attacks`; the types in `__all__` of `youden.nouns`; and what these contracts are written with,
-  `youden.judging.call.connection`, `youden.judging.call.failures`, `youden.judging.outside.batch_providers` and
-  `youden.practice.attacks`
+  `youden.attacks`; the types in `__all__` of `youden.types`; and what these contracts are written with,
+  `youden.judging.call.connection`, `youden.judging.call.failures`, `youden.judging.offline.batch_providers` and
+  `youden.workflows.attacks`
 
 Any other module may change in any release.
 """
@@ -22,33 +22,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from youden import stats
     from youden.data.pools.pool_reader import read_pool
-    from youden.judging.asking.terms import Batching
-    from youden.practice.quality import quality
+    from youden.judging.scheduler.options import Batching
+    from youden.pipeline.abilities import TrialMean
+    from youden.pipeline.judged_run import judge, judge_async
+    from youden.pipeline.ranking import rank, read_run
     from youden.protocol.plan import make_plan
     from youden.protocol.scores import holdout_scores, tally, train_scores
-    from youden.run.ability import TrialMean
-    from youden.run.pipeline import judge, judge_async
-    from youden.run.ranking import rank, read_run
     from youden.stats.additive.clipped_linear import ClippedLinear
     from youden.study.agreement import compare
+    from youden.workflows.quality import quality
 
 __version__ = "0.2.0"
 
 _HOMES = {
     "read_pool": "youden.data.pools.pool_reader",
-    "Batching": "youden.judging.asking.terms",
+    "Batching": "youden.judging.scheduler.options",
     "make_plan": "youden.protocol.plan",
-    "judge": "youden.run.pipeline",
-    "judge_async": "youden.run.pipeline",
-    "rank": "youden.run.ranking",
-    "read_run": "youden.run.ranking",
+    "judge": "youden.pipeline.judged_run",
+    "judge_async": "youden.pipeline.judged_run",
+    "rank": "youden.pipeline.ranking",
+    "read_run": "youden.pipeline.ranking",
     "compare": "youden.study.agreement",
-    "quality": "youden.practice.quality",
+    "quality": "youden.workflows.quality",
     "tally": "youden.protocol.scores",
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
-    "TrialMean": "youden.run.ability",
+    "TrialMean": "youden.pipeline.abilities",
 }
 
 __all__ = [

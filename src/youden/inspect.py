@@ -18,16 +18,16 @@ from urllib.request import url2pathname
 from youden.data.importers.harness_logs import KEPT, read_inspect
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeLike
+from youden.pipeline.judged_run import judge as judge_now
+from youden.pipeline.judged_run import judge_async, refuse_running_loop
 from youden.protocol.plan import make_plan
-from youden.run.pipeline import judge as judge_now
-from youden.run.pipeline import judge_async, refuse_running_loop
 
 if TYPE_CHECKING:
     import pandas as pd
     from inspect_ai.scorer import Scorer
     from inspect_ai.solver import TaskState
 
-    from youden.nouns import Plan, Verdicts
+    from youden.types import Plan, Verdicts
 
 __all__ = ["keep_response", "rank_logs", "rank_logs_async"]
 
@@ -117,7 +117,7 @@ def _path(place: Place) -> Path:
 
 
 def _ranked(result: Verdicts, notes: tuple[str, ...]) -> pd.DataFrame:
-    from youden.run.ranking import rank
+    from youden.pipeline.ranking import rank
 
     table = rank(result)
     table.attrs["notes"] = list(notes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from youden.judging.outside.tape import Tape
+    from youden.judging.offline.tape import Tape
 
 MODES = ("none", "once", "new", "all")
 MARKER = "youden_cassette"
@@ -42,7 +42,7 @@ def youden_cassette(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 
     Answers in the project's store would be missing in the cassette, so the default store is a temporary one.
     """
-    from youden.judging.outside.tape import Tape, inserted
+    from youden.judging.offline.tape import Tape, inserted
 
     name, mode = _asked(request.node.get_closest_marker(MARKER))
     name = name or re.sub(r"[^\w.-]+", "-", request.node.name)

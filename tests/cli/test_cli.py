@@ -18,7 +18,7 @@ import book
 from commands import Ended, Youden, write_config, write_pool
 from youden import cli
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import Scores, Signature
+from youden.types import Scores, Signature
 
 RUN_FILES = {
     "config.yaml",
@@ -487,7 +487,7 @@ def test_an_interrupt_ends_with_130_and_says_how_to_go_on(youden: Youden, monkey
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("youden.run.pipeline.judge_run", interrupt)
+    monkeypatch.setattr("youden.pipeline.judged_run.judge_run", interrupt)
     ended = youden("demo")
     assert ended.code == 130
     assert "resumes" in ended.err

@@ -13,7 +13,7 @@ import yaml
 from batch_server import BatchServer
 from commands import Youden, wire_judge, write_small_run
 from wire_server import Reply, WireServer, same_item
-from youden.run import fitting
+from youden.pipeline import fit_tables
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
 
@@ -58,8 +58,8 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
     if judge == "lexical":
         words, config = [], yaml.safe_load((here / "free.yaml").read_text())
         (here / "lexical.yaml").write_text(yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"}))
-        made = fitting.analyse
-        monkeypatch.setattr(fitting, "analyse", lambda *a, **k: (shutil.rmtree(here / "runs"), made(*a, **k))[1])
+        made = fit_tables.analyse
+        monkeypatch.setattr(fit_tables, "analyse", lambda *a, **k: (shutil.rmtree(here / "runs"), made(*a, **k))[1])
     ended = youden("run", f"{judge}.yaml", *words)
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err

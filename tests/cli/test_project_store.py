@@ -23,8 +23,8 @@ from youden.data.folder.folder_lock import folder_lock
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
-from youden.nouns import Completion
 from youden.study.replaying import usd_per_call
+from youden.types import Completion
 
 CALLS = 110
 

@@ -18,10 +18,10 @@ from pools import make_pool
 from youden import __version__
 from youden.cli import COMMANDS
 from youden.data.folder.run_config import RunConfig
-from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import JUDGES, backend_of
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store
 from youden.run_keys import KEYS
 
@@ -106,14 +106,14 @@ def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
 
 def test_what_asks_a_judge_loads_none_of_the_libraries_that_a_fit_alone_needs() -> None:
     heavy = ("pandas", "scipy.stats", "scipy.optimize", "openai", "litellm")
-    assert loaded_by("import youden.run.pipeline, youden.run.rounds, youden.cli.asking", of=heavy) == set()
+    assert loaded_by("import youden.pipeline.judged_run, youden.pipeline.rounds, youden.cli.run", of=heavy) == set()
 
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with a judge of its own, installed as pip would: a module and its dist-info."""
     (tmp_path / "parrots.py").write_text(
-        "from youden.nouns import Completion\n"
+        "from youden.types import Completion\n"
         "class Parrot:\n"
         "    def __init__(self, connection):\n"
         "        self.name = connection.name\n"

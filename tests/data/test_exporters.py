@@ -29,9 +29,9 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, RunFolderError
-from youden.nouns import Agent, Item, Json, Pool
+from youden.pipeline.judged_run import fit_run, judge_run, plan_run
 from youden.report.pages.writing import write_report
-from youden.run.pipeline import fit_run, judge_run, plan_run
+from youden.types import Agent, Item, Json, Pool
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -15,7 +15,7 @@ from commands import Youden
 from youden import read_pool
 from youden.data.exporters.plain_tables import write_tables
 from youden.data.pools.pool_reader import write_pool
-from youden.nouns import Agent, Item, Pool
+from youden.types import Agent, Item, Pool
 
 RUN = [
     "=1+1", "+1+1", "-2+3", "@SUM(A1)", "|cmd", "%x", "＝1", "＋1+1", "－x", "＠x", "\tx", "\rx", "\n=x", "  =1", "\u3000-x",

@@ -19,8 +19,8 @@ from youden import make_plan, read_pool
 from youden.data.importers import IMPORTERS
 from youden.data.importers.pool_joiner import write_imported
 from youden.errors import ImportFormatError, YoudenError
-from youden.nouns import Agent, Pool
 from youden.pools.first_config import bring
+from youden.types import Agent, Pool
 
 
 @pytest.fixture(scope="module")

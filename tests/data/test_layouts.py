@@ -12,7 +12,7 @@ from layouts import LAYOUTS, REFUSED, Layout
 from commands import Youden
 from youden import read_pool
 from youden.data.folder.run_config import load_run_config
-from youden.nouns import Pool
+from youden.types import Pool
 
 
 def topics(pool: Pool) -> list[set[str]]:

@@ -14,7 +14,7 @@ from importing import cells, load, write
 from youden.data.label_tables import read_labels
 from youden.data.pools.pool_reader import read_pool, responses_of
 from youden.errors import ImportFormatError, PoolError
-from youden.pools.make.item_sources import read_items
+from youden.pools.generation.item_sources import read_items
 
 CUT = "an emoji cut in two \ud83d"
 REPLACED = "an emoji cut in two \ufffd"

@@ -19,8 +19,8 @@ from youden.data.folder.csv_tables import write_scores
 from youden.data.pools.pool_reader import write_pool
 from youden.data.pools.spool import LONG_TEXT
 from youden.errors import PoolError
-from youden.nouns import Agent, Item, Pool, Scores
 from youden.text.printable import acts
+from youden.types import Agent, Item, Pool, Scores
 
 AGENTS = ['{"id": "a", "group": "g"}', '{"id": "b", "meta": {"instruction": "be brief"}}']
 ITEMS = ['{"id": "x", "prompt": "what is x?"}', '{"id": "y"}']

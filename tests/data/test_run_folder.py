@@ -22,7 +22,8 @@ from youden.data.folder.run_files import MADE_BY, PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.errors import RunFolderError
-from youden.nouns import (
+from youden.pools.generation.generation import read_recipe
+from youden.types import (
     Agent,
     CallFacts,
     Finding,
@@ -34,8 +35,7 @@ from youden.nouns import (
     Signature,
     Verdicts,
 )
-from youden.nouns.columns import columns_of
-from youden.pools.make.generation import read_recipe
+from youden.types.columns import columns_of
 
 numbers = st.floats(-1, 1) | st.just(np.nan)
 

@@ -19,7 +19,7 @@ from youden import make_plan, tally
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
-from youden.nouns import ROLES, Finding, Plan, Rates, Split, Trials, Verdicts
+from youden.types import ROLES, Finding, Plan, Rates, Split, Trials, Verdicts
 
 
 @st.composite

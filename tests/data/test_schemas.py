@@ -16,10 +16,10 @@ from commands import Youden, write_config, write_pool
 from youden.data.folder.run_files import FILE, MADE_BY, GateLedger, write_ledger
 from youden.data.folder.table_columns import COLUMNS
 from youden.data.schemas import build_schemas
-from youden.nouns import RankingRow
-from youden.nouns.columns import TableColumn, columns_of
 from youden.resources import roots
 from youden.text.yaml_text import read_yaml
+from youden.types import RankingRow
+from youden.types.columns import TableColumn, columns_of
 
 WITHOUT = {"report.html", "generation.json"}
 """A page for people, and a file of pools."""

@@ -21,9 +21,9 @@ from youden import read_pool
 from youden.data.pools import spool
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PoolError
-from youden.nouns import Agent, Item, Pool
-from youden.nouns.pool import in_file
 from youden.text.words import mean_lengths, words
+from youden.types import Agent, Item, Pool
+from youden.types.pool import in_file
 
 TEXTS = st.one_of(
     st.none(),

@@ -18,7 +18,7 @@ from commands import Youden
 from youden import read_pool
 from youden.data.folder.run_config import load_run_config
 from youden.data.importers import IMPORTERS
-from youden.nouns import Pool
+from youden.types import Pool
 
 AGENTS = ("v1 plain", "v2 steps", "v3 terse", "v4 expert", "v5 polite", "v6 quotes")
 N = 40

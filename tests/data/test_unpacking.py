@@ -17,8 +17,8 @@ from commands import Youden, write_config
 from pools import make_pool
 from youden import read_pool
 from youden.data.pools.pool_reader import write_pool
+from youden.decompression import VARIABLE, open_parquet, unpacked
 from youden.errors import ConfigError, InputError
-from youden.unpacking import VARIABLE, open_parquet, unpacked
 
 ROOT = Path(__file__).parents[2]
 FLAT = 0.65
@@ -123,7 +123,7 @@ def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
 def test_rows_come_as_they_are_whatever_their_types_and_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("youden.unpacking.AT_ONCE", 100)
+    monkeypatch.setattr("youden.decompression.AT_ONCE", 100)
     rows = [
         {"a": None if k % 7 == 0 else "x" * (k % 50), "b": f"é{k % 3}", "n": k, "list": [k, None], "raw": b"\xff" * k}
         for k in range(200)

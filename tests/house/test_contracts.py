@@ -12,9 +12,9 @@ from youden import make_plan
 from youden.judging.backend_records import JUDGES, backend_of
 from youden.judging.backends.lexical import Lexical
 from youden.judging.call.connection import Connection
-from youden.practice.attacks import ATTACKS, plant
 from youden.protocol.designs import DESIGNS
 from youden.streams import own_stream
+from youden.workflows.attacks import ATTACKS, plant
 
 BUILT_FROM_A_PLAN = {"lexical": Lexical}
 NOT_INSTALLED = set() if find_spec("litellm") else {"litellm"}

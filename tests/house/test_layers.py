@@ -18,19 +18,19 @@ RANK = {
     "cli": 9,
     "view": 8,
     "report": 7,
-    "practice": 6,
+    "workflows": 6,
     "study": 5,
     "pools": 4,
     "pytest_plugin": 4,
     "inspect": 4,
-    "run": 3,
+    "pipeline": 3,
     "engines": 2.5,
     "data": 2,
     "protocol": 2,
     "judging": 2.2,
     "stats": 2,
     "text": 1,
-    "nouns": 0,
+    "types": 0,
     "errors": 0,
     "extras": 0,
     "registry": 0,
@@ -38,12 +38,12 @@ RANK = {
     "project_store": 0,
     "run_keys": 0,
     "streams": 0,
-    "unpacking": 0,
+    "decompression": 0,
 }
 FLOOR = {name for name, rank in RANK.items() if rank == 0}
-UPWARD = {"nouns/planning.py": {"youden.judging.estimate", "youden.judging.config.judge_files"}}
+UPWARD = {"types/planning.py": {"youden.judging.estimate", "youden.judging.config.judge_files"}}
 """`Plan.cost` takes what `judge=` takes, so this one method reaches up when it is called."""
-FORBIDDEN = {"stats": {"pandas", "pyarrow"}, "nouns": {"pandas", "pyarrow", "scipy"}, "cli": {"numpy", "scipy"}}
+FORBIDDEN = {"stats": {"pandas", "pyarrow"}, "types": {"pandas", "pyarrow", "scipy"}, "cli": {"numpy", "scipy"}}
 
 
 def group_of(module: str) -> str:

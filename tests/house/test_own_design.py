@@ -10,10 +10,10 @@ import pytest
 
 from pools import make_pool
 from youden import make_plan, registry
-from youden.nouns import PAIRED, Drawn, Plan, Pool, Rounds, Trials
-from youden.nouns.pool import Bools
 from youden.protocol.designs.cyclic import numbered
 from youden.protocol.extending import add_calls
+from youden.types import PAIRED, Drawn, Plan, Pool, Rounds, Trials
+from youden.types.pool import Bools
 
 
 class Neighbours:

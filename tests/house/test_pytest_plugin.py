@@ -20,17 +20,17 @@ from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, JudgeError, ReplayMissError
-from youden.judging.outside.cassette_file import read_cassette
-from youden.judging.outside.tape import Tape, difference, inserted
+from youden.judging.offline.cassette_file import read_cassette
+from youden.judging.offline.tape import Tape, difference, inserted
 
 pytest_plugins = ["pytester"]
 
 for module in (
-    "run.pipeline",
+    "pipeline.judged_run",
     "report.pages.writing",
-    "cli.asking",
+    "cli.run",
     "cli.pools",
-    "pools.make.generate",
+    "pools.generation.generate",
     "judging.backends.openai",
 ):
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice

@@ -13,11 +13,11 @@ from commands import Youden
 from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.outside.cassette_file import Cassette, entry, write_cassette
+from youden.judging.offline.cassette_file import Cassette, entry, write_cassette
 from youden.judging.question.questions import canonical
-from youden.nouns import PAIRED, Completion, Plan
 from youden.report.charts.vega import mark, picture_spec
 from youden.report.data.report import ReportData, build_report
+from youden.types import PAIRED, Completion, Plan
 
 pytest_plugins = ["pytester"]
 

@@ -18,12 +18,12 @@ from unruly_server import Body, Sent, UnrulyServer, healthy
 from wire_server import Reply, well_behaved
 from youden import Batching
 from youden.errors import JudgeError
-from youden.judging.asking.terms import Asking
 from youden.judging.call.account_errors import account_error, error_parts
 from youden.judging.call.connection import status_error
 from youden.judging.call.reply_errors import error_inside
 from youden.judging.config.judge_files import load_judge_config
-from youden.nouns import INDEPENDENT, Pool
+from youden.judging.scheduler.options import Asking
+from youden.types import INDEPENDENT, Pool
 
 POOL = make_pool(3, 6)
 PLAN = dense_plan(POOL)

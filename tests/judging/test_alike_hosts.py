@@ -18,7 +18,7 @@ import yaml
 from stops import AT_RISK, Bench, Size, bench, until
 from unruly_server import UnrulyServer
 from youden.judging.store.answers import open_store
-from youden.judging.store.claims import LEASE
+from youden.judging.store.leases import LEASE
 
 HOSTS = 5
 SIZE = Size(calls=600, slowest=0.4)

@@ -27,7 +27,7 @@ from youden.judging.backends.openai import OpenAIJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, fate
 from youden.judging.config.judge_files import load_judge_config
-from youden.nouns import Judge, Message, Request
+from youden.types import Judge, Message, Request
 
 CALLING = {name: one for name, one in BACKENDS.items() if one.makes_calls}
 MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m", "anthropic": "m"}

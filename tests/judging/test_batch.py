@@ -26,17 +26,17 @@ from scripted import Clock
 from wire_server import Reply, same_item, well_behaved
 from youden import Batching, judge_async
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
-from youden.judging.asking.terms import Asking, Limits
 from youden.judging.backend_records import BACKENDS
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider
-from youden.judging.outside.batch_claims import BatchClaims
-from youden.judging.outside.http_batches import OpenAIBatches
-from youden.judging.outside.lines import Line, parts, results
+from youden.judging.offline.batch_claims import BatchClaims
+from youden.judging.offline.http_batches import OpenAIBatches
+from youden.judging.offline.lines import Line, parts, results
+from youden.judging.scheduler.options import Asking, Limits
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.claims import LEASE, Claims, Jobs, all_jobs
-from youden.nouns import Completion, Plan, Verdicts
+from youden.judging.store.leases import LEASE, Claims, Jobs, all_jobs
+from youden.types import Completion, Plan, Verdicts
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
@@ -51,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(autouse=True)
 def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youden.judging.outside.http_batches.LAG", 0.3)
+    monkeypatch.setattr("youden.judging.offline.http_batches.LAG", 0.3)
 
 
 class Killed(BaseException):
@@ -196,11 +196,11 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
     """The steps are cut off behind the provider's work, before its reply is noted."""
     async with BatchServer(looks_needed=2) as server:
         target = {
-            "upload": "youden.judging.store.claims.Jobs.uploaded",
-            "create": "youden.judging.store.claims.Jobs.started",
-            "look": "youden.judging.outside.in_batches.InBatches._merge",
-            "fetch": "youden.judging.outside.in_batches.results",
-            "merge": "youden.judging.outside.batch_claims.BatchClaims.settle",
+            "upload": "youden.judging.store.leases.Jobs.uploaded",
+            "create": "youden.judging.store.leases.Jobs.started",
+            "look": "youden.judging.offline.in_batches.InBatches._merge",
+            "fetch": "youden.judging.offline.in_batches.results",
+            "merge": "youden.judging.offline.batch_claims.BatchClaims.settle",
         }[at]
 
         def die(*_: Any, **__: Any) -> None:

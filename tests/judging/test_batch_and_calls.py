@@ -21,12 +21,12 @@ from stops import until
 from wire_server import Reply, WireServer, well_behaved
 from youden import Batching
 from youden.errors import ShortRunError
-from youden.judging.asking.terms import Asking
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store
-from youden.judging.store.claims import Jobs, all_jobs
-from youden.nouns import Plan, Verdicts
+from youden.judging.store.leases import Jobs, all_jobs
+from youden.types import Plan, Verdicts
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)

@@ -20,14 +20,14 @@ from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
-from youden.judging.outside.cassette_file import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
+from youden.judging.offline.cassette_file import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
 from youden.judging.question.parsing import PARSERS, Decision, Reading, read_answer
 from youden.judging.question.prompts import load_prompt
 from youden.judging.question.questions import canonical
 from youden.judging.store.answers import open_store
-from youden.nouns import Completion
+from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pools.run_cassettes import import_cassette
-from youden.run.pipeline import judge_run, plan_run
+from youden.types import Completion
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)

@@ -20,14 +20,14 @@ from scripted import Counted, Scripted
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
 from youden import judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
-from youden.judging.asking.calling import worst_price
-from youden.judging.asking.terms import Asking
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import price
 from youden.judging.engine import judge_plan
+from youden.judging.scheduler.calling import worst_price
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import Store, open_store
-from youden.nouns import PAIRED, Completion, Plan, Request, Verdicts
+from youden.types import PAIRED, Completion, Plan, Request, Verdicts
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)

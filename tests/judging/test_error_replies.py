@@ -14,8 +14,8 @@ from twists import ERROR_BODIES, RETRY_AFTER, STATUSES
 from youden.judging.call.connection import parsed, retry_after, status_error
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import checked
-from youden.judging.outside.lines import outcome_of, results
-from youden.nouns import Completion
+from youden.judging.offline.lines import outcome_of, results
+from youden.types import Completion
 
 DATES = st.builds(
     "{}, {} {} {} {}:{}:{} {}".format,

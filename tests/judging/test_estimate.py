@@ -18,7 +18,7 @@ from youden.judging.config import judge_files as prices
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate, expected_duration, seconds_in_flight
 from youden.judging.store.answers import Store
-from youden.nouns import Completion
+from youden.types import Completion
 
 POOL = make_pool(3, 6)
 PLAN = make_plan(POOL, design="dense")

@@ -26,11 +26,11 @@ from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
-from youden.judging.outside.exporting import Requests, as_bytes
-from youden.judging.outside.importing_answers import rows_of
-from youden.judging.outside.lines import outcome_of
+from youden.judging.offline.exporting import Requests, as_bytes
+from youden.judging.offline.importing_answers import rows_of
+from youden.judging.offline.lines import outcome_of
 from youden.judging.store.answers import open_store
-from youden.nouns import Completion
+from youden.types import Completion
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
 JUDGE = {"backend": "wire", "model": "m", "base_url": NOWHERE, "api_key_env": None, "price_in": 3, "price_out": 3}
@@ -481,7 +481,7 @@ def said(outcome: Completion | CallError | None) -> object:
 
 def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (answers,) = answer(here / "x")
-    monkeypatch.setattr("youden.judging.outside.importing_answers.MOST_BYTES", 1000)
+    monkeypatch.setattr("youden.judging.offline.importing_answers.MOST_BYTES", 1000)
     rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
     ended = imported(youden, answers)
     assert "1 row cannot be read" in ended.err

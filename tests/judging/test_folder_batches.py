@@ -21,10 +21,10 @@ from toy_engine import run_batch
 from wire_server import Reply, well_behaved
 from youden import Batching
 from youden.errors import JudgeError, ShortRunError
-from youden.judging.asking.terms import Asking, Limits
 from youden.judging.backend_records import BACKENDS
+from youden.judging.scheduler.options import Asking, Limits
 from youden.judging.store.answers import Store
-from youden.nouns import Verdicts
+from youden.types import Verdicts
 
 POOL = make_pool(3, 3)
 PLAN = dense_plan(POOL)

@@ -27,11 +27,11 @@ from youden.errors import YoudenError
 from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.pace import Pace
 from youden.judging.store.answers import open_store
-from youden.judging.store.claims import LEASE
 from youden.judging.store.contract import Member
-from youden.judging.store.team import SharedBudget, help_run, lead_run
-from youden.nouns import Completion
+from youden.judging.store.leases import LEASE
+from youden.judging.store.worker_group import SharedBudget, help_run, lead_run
 from youden.text.printable import shown, without_passwords
+from youden.types import Completion
 
 SOURCE = Path(__file__).parents[2] / "src"
 

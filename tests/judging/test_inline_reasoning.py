@@ -19,9 +19,9 @@ from pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, WireServer, running, same_item
 from youden import Batching
-from youden.judging.asking.terms import Asking
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.doctor import Diagnosis, diagnose
+from youden.judging.scheduler.options import Asking
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)

@@ -18,12 +18,12 @@ from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import BudgetError, ConfigError
-from youden.judging.asking.terms import Asking
 from youden.judging.backends.several import Jury
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import Store, open_store
-from youden.nouns import MISSING_REASONS
+from youden.types import MISSING_REASONS
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)

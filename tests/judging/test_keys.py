@@ -15,7 +15,7 @@ from youden.errors import InputError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.prompts import fence, parse_prompt
 from youden.judging.question.questions import keys
-from youden.nouns import Plan, Pool
+from youden.types import Plan, Pool
 
 JUDGE = {"backend": "wire", "model": 'm"<é', "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
 TEXTS = st.one_of(

@@ -17,8 +17,8 @@ from scipy.stats import spearmanr
 from judged import plan_of
 from youden.errors import JudgeError, PlanError
 from youden.judging.backends.lexical import Lexical, sample_pairs
-from youden.nouns import PAIRED, Agent, Item, Plan, PlanJudge, Pool, Verdicts
 from youden.text.words import words
+from youden.types import PAIRED, Agent, Item, Plan, PlanJudge, Pool, Verdicts
 
 SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 SAMSUM_VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"

@@ -21,11 +21,11 @@ from judged import dense_plan
 from pools import make_pool
 from youden import Batching
 from youden.errors import JudgeError, ShortRunError
-from youden.judging.asking.terms import Asking, Books, Limits
-from youden.judging.outside import http_batches
+from youden.judging.offline import http_batches
+from youden.judging.scheduler.options import Asking, Books, Limits
 from youden.judging.store.answers import Store
-from youden.judging.store.claims import all_jobs
-from youden.nouns import Verdicts
+from youden.judging.store.leases import all_jobs
+from youden.types import Verdicts
 
 POOL = make_pool(3, 3)
 PLAN = dense_plan(POOL)

@@ -17,13 +17,13 @@ from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden import Batching
 from youden.errors import JudgeError, ShortRunError
-from youden.judging.asking.calling import IN_A_ROW, Outage
-from youden.judging.asking.terms import Asking
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Tries
 from youden.judging.engine import judge_plan
+from youden.judging.scheduler.calling import IN_A_ROW, Outage
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import Store
-from youden.nouns import Request, Verdicts
+from youden.types import Request, Verdicts
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)

@@ -18,7 +18,7 @@ from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.parsing import Decision, find_label, label_odds, read_answer, spoken_for
 from youden.judging.question.prompts import load_prompt
-from youden.nouns import Completion
+from youden.types import Completion
 
 SAME = load_prompt("same-source")
 GAIN = load_prompt("information-gain")

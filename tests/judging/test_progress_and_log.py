@@ -25,12 +25,12 @@ from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from wire_server import Reply, in_a_thread, running
 from youden.cli.progress import Bar, Tally
 from youden.errors import ConfigError
-from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import trusted
 from youden.judging.call.secrets import SHORTEST
-from youden.nouns import Completion
+from youden.judging.scheduler.progress_log import ProgressLog
+from youden.types import Completion
 
 WORD = "pässword-planted"
 

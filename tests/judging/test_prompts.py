@@ -19,13 +19,13 @@ from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError
-from youden.judging.asking.terms import Asking
 from youden.judging.question.parsing import MARK, Truncation, shortened
 from youden.judging.question.prompts import fence, load_prompt, parse_prompt
 from youden.judging.question.questions import characters
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import Store
-from youden.nouns import Request
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
+from youden.types import Request
 
 HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1'
 BODY = "A {{first}} B {{second}} mark {{fence}}"

@@ -21,7 +21,6 @@ from wire_server import FORMS, Reply, WireServer, well_behaved
 from youden import Batching
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, ShortRunError, YoudenError
-from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
@@ -29,9 +28,10 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
 from youden.judging.doctor import diagnose
 from youden.judging.engine import connect
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import Store
-from youden.judging.store.claims import all_jobs
-from youden.nouns import Completion, Request, Verdicts
+from youden.judging.store.leases import all_jobs
+from youden.types import Completion, Request, Verdicts
 
 POOL = make_pool(3, 6)
 PLAN = dense_plan(POOL)

@@ -18,10 +18,10 @@ from pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden import Batching
 from youden.errors import ConfigError, JudgeError
-from youden.judging.asking.terms import Asking
 from youden.judging.call.proxies import environment_proxy
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.doctor import diagnose
+from youden.judging.scheduler.options import Asking
 
 HOST = "judge.example.internal"
 URL = f"http://{HOST}/v1"

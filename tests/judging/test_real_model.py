@@ -17,9 +17,9 @@ import pytest
 import youden
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.doctor import diagnose
-from youden.judging.outside.tape import Tape, inserted
-from youden.nouns import Plan, Pool
+from youden.judging.offline.tape import Tape, inserted
 from youden.pools.run_cassettes import import_cassette
+from youden.types import Plan, Pool
 
 N = 12
 SERVER = Path(__file__).parents[1] / "llama_server.py"

@@ -18,7 +18,7 @@ from youden.errors import ConfigError, ReplayMissError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
-from youden.nouns import Completion, Plan, Pool, Request, Verdicts
+from youden.types import Completion, Plan, Pool, Request, Verdicts
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)

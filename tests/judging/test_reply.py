@@ -26,8 +26,8 @@ from youden.judging.call.reply import (
     with_usage,
 )
 from youden.judging.call.reply_errors import error_inside
-from youden.judging.outside.lines import results
-from youden.nouns import Completion, Message, Request
+from youden.judging.offline.lines import results
+from youden.types import Completion, Message, Request
 
 ODDS = {"content": [{"token": " "}, {"token": "YES", "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
 JSON = st.recursive(

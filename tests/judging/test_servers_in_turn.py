@@ -15,14 +15,14 @@ from scripted import Scripted
 from wire_server import Reply, WireServer, well_behaved
 from youden import Batching
 from youden.errors import ConfigError, JudgeError
-from youden.judging.asking.terms import Asking
 from youden.judging.backends import several as in_turn
 from youden.judging.backends.several import RoundRobin
 from youden.judging.call.failures import CallError
 from youden.judging.doctor import diagnose
 from youden.judging.question.questions import keys
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import Store
-from youden.nouns import Completion, Message, Request, Verdicts
+from youden.types import Completion, Message, Request, Verdicts
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)

@@ -17,8 +17,8 @@ from stops import AT_RISK, Bench, Size, bench
 from unruly_server import UnrulyServer
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
-from youden.judging.store.silence import AWAY, DEADLINE, SAID_AFTER, ending
-from youden.nouns import Completion
+from youden.judging.store.watchdog import AWAY, DEADLINE, SAID_AFTER, ending
+from youden.types import Completion
 
 SMALL = Size(calls=300, slowest=0.2)
 GRACE = 8.0

@@ -15,7 +15,7 @@ import pytest
 
 from youden.errors import ConfigError, JudgeError, YoudenError
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
-from youden.nouns import Completion
+from youden.types import Completion
 
 ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
 
@@ -42,7 +42,7 @@ def test_a_killed_process_loses_no_flushed_answer(tmp_path: Path) -> None:
     script = f"""
 import os, signal
 from youden.judging.store.answers import open_store
-from youden.nouns import Completion
+from youden.types import Completion
 store = open_store({str(path)!r})
 for n in range(500):
     store.add(f"k{{n}}", Completion("YES", "stop", "m", 1, 1))

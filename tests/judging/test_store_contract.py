@@ -18,10 +18,10 @@ from scripted import Clock
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
-from youden.judging.store.claims import LEASE, Claims, Jobs, UnderWay, is_gone, new_owner
 from youden.judging.store.contract import Payment, PendingWrites
-from youden.judging.store.team import SharedBudget, Team, help_run, lead_run
-from youden.nouns import Completion
+from youden.judging.store.leases import LEASE, Claims, Jobs, UnderWay, is_gone, new_owner
+from youden.judging.store.worker_group import SharedBudget, Team, help_run, lead_run
+from youden.types import Completion
 
 KEYS = ["a", "b", "c"]
 NEVER = 1000.0

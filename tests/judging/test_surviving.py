@@ -14,10 +14,10 @@ from judged import NOWHERE, ask, dense_plan, judge_config
 from pools import make_pool
 from wire_server import WireServer
 from youden.errors import ConfigError, YoudenError
-from youden.judging.asking.loop import at_risk
+from youden.judging.scheduler.loop import at_risk
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.copying import salvage
-from youden.nouns import Completion
+from youden.types import Completion
 
 HERE = Path(__file__).parents[1]
 SHAPE = (5, 20)

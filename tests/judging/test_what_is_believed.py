@@ -19,16 +19,16 @@ from judged import ENVIRONMENT, KEY, NOWHERE, ask, dense_plan, judge_config
 from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.errors import BudgetError, JudgeError
-from youden.judging.asking.calling import Caller
-from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import BACKENDS, calling_judge
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MOST_BYTES, ROOM, TOKEN
 from youden.judging.call.secrets import hidden_in_part, keep_secret
+from youden.judging.scheduler.calling import Caller
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.plan_answers import Call
-from youden.nouns import Message, Plan, Request, Verdicts
+from youden.types import Message, Plan, Request, Verdicts
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)

@@ -25,13 +25,13 @@ from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
 from youden.engines.ray import Placing
 from youden.errors import BudgetError, TooManyMissingError
-from youden.judging.asking.terms import Asking
+from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store
-from youden.judging.store.team import lead_run
-from youden.nouns import Request
-from youden.run import elsewhere
-from youden.run.elsewhere import work
-from youden.run.pipeline import plan_run, run_name
+from youden.judging.store.worker_group import lead_run
+from youden.pipeline import offline
+from youden.pipeline.judged_run import plan_run, run_name
+from youden.pipeline.offline import work
+from youden.types import Request
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
@@ -130,9 +130,9 @@ def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
 ) -> None:
     config = load_run_config(here / "r.yaml", {"store": f"sqlite:///{quote(str(here / 'our store.db'))}"})
     planned, places = plan_run(config), list[str]()
-    monkeypatch.setattr(elsewhere, "on_ray", lambda work, _: places.append(work.args[0].config.store_place))
+    monkeypatch.setattr(offline, "on_ray", lambda work, _: places.append(work.args[0].config.store_place))
     with lead_run(config.store_place, run=run_name(planned)) as team:
-        elsewhere.answers_on_ray(planned, None, team=team, placing=Placing())
+        offline.answers_on_ray(planned, None, team=team, placing=Placing())
     assert places == [str(here / "our store.db")]
     assert (here / "our store.db").exists()
 

@@ -19,14 +19,14 @@ from youden import read_pool
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
-from youden.nouns import Agent, Finding, Item, Pool
-from youden.pools.look import check, items_alike
-from youden.pools.look.check import agent_findings, check_pool
-from youden.pools.look.checked import Checked, SampledTexts
-from youden.pools.look.copied import addresses_a_judge
-from youden.pools.look.plain_facts import lengths
-from youden.practice.attacks import Attack
+from youden.pools.checks import check, items_alike
+from youden.pools.checks.check import agent_findings, check_pool
+from youden.pools.checks.checked import Checked, SampledTexts
+from youden.pools.checks.copied import addresses_a_judge
+from youden.pools.checks.plain_facts import lengths
 from youden.protocol.designs import DESIGNS
+from youden.types import Agent, Finding, Item, Pool
+from youden.workflows.attacks import Attack
 
 HONEST = {"faithful", "stylistic", "strategic"}
 
@@ -332,7 +332,7 @@ def test_a_pool_without_words_is_checked() -> None:
 
 def test_costs_are_the_plans_and_a_large_pool_is_estimated(honest: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = {(cost.design, cost.judge): cost for cost in check_pool(honest).costs}
-    monkeypatch.setattr("youden.pools.look.check.DRAWN_UP_TO", 0)
+    monkeypatch.setattr("youden.pools.checks.check.DRAWN_UP_TO", 0)
     estimated = check_pool(honest)
     assert {"dense", "cyclic"} <= {cost.design for cost in estimated.costs}
     assert {cost.design for cost in estimated.costs} | {note.split("'")[1] for note in estimated.notes} == set(DESIGNS)

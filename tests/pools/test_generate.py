@@ -22,14 +22,14 @@ from wire_server import Reply, WireServer, running
 from youden import read_pool
 from youden.errors import ConfigError
 from youden.judging.store.answers import MOST_UNWRITTEN
-from youden.nouns import Item
-from youden.pools.make.agents import AgentsFile, load_agents
-from youden.pools.make.generate import generate
-from youden.pools.make.generation import plan_generation
-from youden.pools.make.item_sources import read_items, topics
+from youden.pools.generation.agents import AgentsFile, load_agents
+from youden.pools.generation.generate import generate
+from youden.pools.generation.generation import plan_generation
+from youden.pools.generation.item_sources import read_items, topics
 from youden.stats import ranking_auc
 from youden.text.sentences import sentences
 from youden.text.words import words
+from youden.types import Item
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT / "configs" / "agents" / "paper-30.yaml"

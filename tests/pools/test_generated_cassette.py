@@ -15,13 +15,13 @@ from commands import Youden, write_config
 from wire_server import Reply, WireServer
 from youden import read_pool
 from youden.errors import ReplayMissError
-from youden.judging.asking.terms import Asking
-from youden.judging.outside.cassette_file import read_cassette
-from youden.judging.outside.tape import Tape, inserted
-from youden.pools.make.agents import load_agents
-from youden.pools.make.generate import Generated, generate
-from youden.pools.make.generation import plan_generation
-from youden.pools.make.item_sources import read_items
+from youden.judging.offline.cassette_file import read_cassette
+from youden.judging.offline.tape import Tape, inserted
+from youden.judging.scheduler.options import Asking
+from youden.pools.generation.agents import load_agents
+from youden.pools.generation.generate import Generated, generate
+from youden.pools.generation.generation import plan_generation
+from youden.pools.generation.item_sources import read_items
 
 AGENTS = """
 seed: 3

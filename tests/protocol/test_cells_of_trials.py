@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden import holdout_scores, train_scores
-from youden.nouns import Rates, Scores, Split
-from youden.nouns import cells as cells_module
-from youden.nouns.cells import CellIndex
-from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol import scores as scores_module
 from youden.protocol.scores import touched_cells
+from youden.types import Rates, Scores, Split
+from youden.types import cells as cells_module
+from youden.types.cells import CellIndex
+from youden.types.pool import Bools, Floats, Ids
 
 SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_items": st.integers(1, 9)}
 

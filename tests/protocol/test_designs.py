@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
-from youden.nouns import PAIRED, Plan
 from youden.protocol.coverage import coverage
 from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.designs.repair import compare, components, n_comparisons
 from youden.protocol.independent import independent_arm
+from youden.types import PAIRED, Plan
 
 CELL_DESIGNS = [Row, Column, Hybrid, NLogN]
 FULL = np.ones((30, 200), dtype=bool)

@@ -8,8 +8,8 @@ import pytest
 from pools import answer_with, make_pool
 from worlds import analysed
 from youden import TrialMean, make_plan, tally
-from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 from youden.protocol.scores import pooled_fpr
+from youden.types import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 
 WORDS = [f"w{number}" for number in range(4000)]
 

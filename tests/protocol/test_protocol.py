@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden import holdout_scores, make_plan, tally, train_scores
 from youden.errors import PlanError, StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, ScoreKind, Scores, Split, SplitRule
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import Size, default_calls, draw_split
 from youden.protocol.scores import pooled_fpr
+from youden.types import INDEPENDENT, PAIRED, PROBE, Plan, ScoreKind, Scores, Split, SplitRule
 
 DESIGN_NAMES = list(DESIGNS)
 ARMS = ["twin", "pooled"]

@@ -20,13 +20,13 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import PoolError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import keys
-from youden.nouns import Agent, Item, Plan, Pool
-from youden.nouns.pool import in_file
+from youden.pipeline.ranking import abilities_of
 from youden.protocol.blocks import after_steps
 from youden.protocol.extending import add_calls, add_repeats
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
-from youden.run.ranking import abilities_of
+from youden.types import Agent, Item, Plan, Pool
+from youden.types.pool import in_file
 
 WORDS = np.array([f"word{n}" for n in range(300)])
 

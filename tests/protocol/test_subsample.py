@@ -10,9 +10,9 @@ import pytest
 from pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan
-from youden.nouns.pool import Ids
 from youden.protocol.subsample import subsample
+from youden.types import INDEPENDENT, PAIRED, PROBE, Plan
+from youden.types.pool import Ids
 
 POOL = make_pool(10, 30)
 DESIGNS = {

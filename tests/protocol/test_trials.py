@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youden.errors import PlanError
-from youden.nouns import FOLLOW_UP, PLACING, PLAN, Trials
+from youden.types import FOLLOW_UP, PLACING, PLAN, Trials
 
 ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(-1, 2)), max_size=40)
 

@@ -11,16 +11,16 @@ import pytest
 
 from pools import make_pool
 from report_runs import by_ability, judged
-from youden.nouns import PAIRED, Agent, Finding, PartnerRules, Plan, Pool
-from youden.nouns.pool import Floats
+from youden.pipeline.judged_run import fit_run
+from youden.pipeline.text_length import length_correlation
 from youden.report.charts.figures import figures
 from youden.report.data.doubts import agreeing_share, group_lines, pair_grid
 from youden.report.data.report import ReportData, build_report
 from youden.report.data.warnings import grouped
 from youden.report.pages.writing import render_page
-from youden.run.pipeline import fit_run
-from youden.run.text_length import length_correlation
 from youden.stats.partners import PairMeans, linked_pairs
+from youden.types import PAIRED, Agent, Finding, PartnerRules, Plan, Pool
+from youden.types.pool import Floats
 
 
 def pair_of(mean: Floats) -> PairMeans:

@@ -20,12 +20,12 @@ from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import read_labels
 from youden.errors import ConfigError, ImportFormatError
-from youden.nouns import Agent, LabelFacts, Validation
-from youden.practice.labels import aliases_of, open_labels, validate
+from youden.pipeline.judged_run import fit_run
 from youden.report.data.report import build_report
 from youden.report.pages.writing import render_markdown, render_page
-from youden.run.pipeline import fit_run
 from youden.stats import sampled_auc
+from youden.types import Agent, LabelFacts, Validation
+from youden.workflows.labels import aliases_of, open_labels, validate
 
 AGENTS = [f"a{i}" for i in range(8)]
 KNOWN = [Agent(name) for name in AGENTS]

@@ -18,8 +18,7 @@ from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
 from youden.errors import RunFolderError
-from youden.nouns import Plan, Verdicts
-from youden.nouns.pool import Bools, Floats
+from youden.pipeline.judged_run import fit_run
 from youden.report.data import answer_blocks as repeats
 from youden.report.data import trial_reading as cost
 from youden.report.data import trial_reading as worst
@@ -27,7 +26,8 @@ from youden.report.data.answer_blocks import TrialSource, trials_on_disk
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import Latency, TrialReading
 from youden.report.pages.writing import render_page
-from youden.run.pipeline import fit_run
+from youden.types import Plan, Verdicts
+from youden.types.pool import Bools, Floats
 
 
 def answers(plan: Plan) -> Floats:

@@ -21,9 +21,7 @@ from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, RankingRow, Trials
-from youden.nouns.columns import columns_of
-from youden.nouns.pool import Floats
+from youden.pipeline.judged_run import fit_run
 from youden.protocol.independent import same_trials
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
@@ -36,9 +34,11 @@ from youden.report.data.report import build_report
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
-from youden.run.pipeline import fit_run
 from youden.study.agreement import study_judges
 from youden.study.judged_runs import read_judged, side_by_side
+from youden.types import INDEPENDENT, PAIRED, Agent, Plan, RankingRow, Trials
+from youden.types.columns import columns_of
+from youden.types.pool import Floats
 
 
 def row(agent: str, ability: float | None, place_low: int, place_high: int, **more: Any) -> RankingRow:

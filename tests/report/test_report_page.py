@@ -23,7 +23,6 @@ from commands import Youden
 from pools import make_pool
 from report_runs import judged
 from youden.errors import RunFolderError
-from youden.nouns import Agent, Item, Pool
 from youden.report.charts import vega
 from youden.report.charts.vega import mark, picture_spec
 from youden.report.data.comparison import compare_runs
@@ -31,6 +30,7 @@ from youden.report.data.report import build_report
 from youden.report.pages.embed import json_text
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.text.sentences import quoted
+from youden.types import Agent, Item, Pool
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
 HOSTILE_ID = HOSTILE.replace("\x1b", "")

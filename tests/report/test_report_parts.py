@@ -12,8 +12,6 @@ from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged
 from worlds import analysed
 from youden import make_plan
-from youden.nouns import INDEPENDENT, PAIRED, Finding, Plan, Trials
-from youden.nouns.pool import Floats
 from youden.report.charts import vega
 from youden.report.data.answer_blocks import Predictions
 from youden.report.data.doubts import Doubts
@@ -22,6 +20,8 @@ from youden.report.data.trial_reading import TrialReading
 from youden.report.data.warnings import first_sentence, grouped
 from youden.report.pages.embed import coded
 from youden.report.pages.writing import render_page
+from youden.types import INDEPENDENT, PAIRED, Finding, Plan, Trials
+from youden.types.pool import Floats
 
 NOBODY = Doubts(None, (), ())
 

@@ -16,14 +16,14 @@ from report_runs import by_ability
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.nouns.cells import CellIndex
-from youden.nouns.pool import Floats
+from youden.pipeline.judged_run import fit_run, plan_run
 from youden.report.charts.figures import MAX_RANKED, figures
 from youden.report.data.evidence import gather
 from youden.report.data.grids import MAX_TILES, AgentGrid, binned, cell_grid
 from youden.report.data.report import ReportData, build_report
 from youden.report.pages.writing import render_page
-from youden.run.pipeline import fit_run, plan_run
+from youden.types.cells import CellIndex
+from youden.types.pool import Floats
 
 K, J = 220, 12
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats
 from youden.stats import rank_one_test, residual_map
+from youden.types.pool import Floats
 
 
 def gappy(seed: int, *, shape: tuple[int, int] = (5, 9), gaps: float = 0.4) -> Floats:

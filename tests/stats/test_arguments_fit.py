@@ -10,7 +10,7 @@ import pytest
 
 from youden import ClippedLinear, stats
 from youden.errors import StatisticsError
-from youden.nouns import Scores
+from youden.types import Scores
 
 THREE, FOUR = np.array([0.1, 0.5, 0.9]), np.array([0.1, 0.4, 0.6, 0.9])
 GROUPS = np.array([True, False, True, False])

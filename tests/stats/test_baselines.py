@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from youden import ClippedLinear
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import Scores
-from youden.nouns.pool import Floats
 from youden.stats import BASELINES
 from youden.stats import baselines as nuclear_norm
 from youden.stats.baselines import GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
+from youden.types import Scores
+from youden.types.pool import Floats
 
 EVERY = pytest.mark.parametrize("name", list(BASELINES))
 

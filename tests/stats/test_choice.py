@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from youden.nouns.pool import Floats
 from youden.stats import CentredCovariance, differences
-from youden.stats.trials.choice import Choice, choice, luck, upper_ends, wanting
+from youden.stats.trials.best_selection import Choice, choice, luck, upper_ends, wanting
+from youden.types.pool import Floats
 
 
 def chosen(

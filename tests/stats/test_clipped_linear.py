@@ -12,8 +12,8 @@ from scipy.stats import t as student
 
 from youden import ClippedLinear
 from youden.errors import StatisticsError
-from youden.nouns import Scores, cells
 from youden.stats.base.clusters import covariance_over_clusters
+from youden.types import Scores, cells
 
 
 def scores(value: np.ndarray, weight: np.ndarray) -> Scores:

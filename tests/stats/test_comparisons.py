@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats
 from youden.stats import CentredCovariance, differences, holm, places_at_once
+from youden.types.pool import Floats
 
 
 def centred(K: int, *, variance: float = 1.0) -> CentredCovariance:

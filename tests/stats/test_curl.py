@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats
 from youden.stats import curl_ecdf, curl_quantiles
 from youden.stats.curl import quantiles as curl
 from youden.stats.curl.rectangles import n_rectangles
+from youden.types.pool import Floats
 
 LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
 

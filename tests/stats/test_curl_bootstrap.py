@@ -11,9 +11,9 @@ import pytest
 
 from worlds import published_scores
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats
 from youden.stats import LINKS, curl_quantiles, median_differences
 from youden.stats.curl.rectangles import sample_rectangles
+from youden.types.pool import Floats
 
 
 def scores(*, gaps: float = 0.3, seed: int = 0) -> Floats:

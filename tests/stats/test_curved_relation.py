@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from youden.nouns.pool import Floats, Ids
 from youden.stats.judges.curved_relation import curve_share, curved_relation
+from youden.types.pool import Floats, Ids
 
 K = 12
 FULL, LITTLE = np.array([0.15, 0.75, 0.95]), np.array([0.02, 0.05, 0.95])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Ids
 from youden.stats.trials.false_positives import Alarm, YesCounts
+from youden.types.pool import Bools, Ids
 
 
 def false_positive_alarms(first: Ids, second: Ids, yes: Bools, *, n_agents: int) -> tuple[Alarm, ...]:

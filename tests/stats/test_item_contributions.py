@@ -9,9 +9,9 @@ from scipy.stats import t as student
 from pools import make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
-from youden.nouns import Plan
-from youden.nouns.pool import Floats
 from youden.stats.trials.trial_errors import ItemContributions, item_contributions, paired_difference, variance_left
+from youden.types import Plan
+from youden.types.pool import Floats
 
 
 def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats, Ids
 from youden.stats import spearman
 from youden.stats.judges.judge_shift import judge_shift, ranking_seen
+from youden.types.pool import Floats, Ids
 
 K = 8
 

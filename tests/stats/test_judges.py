@@ -17,18 +17,18 @@ from worlds import verdicts, write_run
 from youden import make_plan, tally
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import PAIRED, Rates, Recommendation, Verdicts
-from youden.nouns.recommendation import NOT_MADE, RecommendationForm
+from youden.pipeline.judged_run import fit_run
+from youden.pipeline.ranking import differences_of
 from youden.report.data.comparison import compare_runs
 from youden.report.pages.writing import render_comparison
-from youden.run.pipeline import fit_run
-from youden.run.ranking import differences_of
 from youden.stats import CentredCovariance, Rasch, curl_quantiles, differences
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.judges.judge_shift import judge_shift, ranking_seen
-from youden.stats.trials.choice import reliability
+from youden.stats.trials.best_selection import reliability
 from youden.study.agreement import study_judges
 from youden.study.judged_runs import JudgedRun, read_judged, side_by_side
+from youden.types import PAIRED, Rates, Recommendation, Verdicts
+from youden.types.recommendation import NOT_MADE, RecommendationForm
 
 
 def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> JudgedRun:

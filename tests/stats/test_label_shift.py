@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats
 from youden.stats.judges.judge_shift import label_shift
+from youden.types.pool import Bools, Floats
 
 
 def plain(value: Floats, covariate: Floats | None = None) -> tuple[Floats, Floats]:

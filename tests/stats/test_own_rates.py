@@ -7,9 +7,9 @@ import pytest
 
 from pools import answer_with, make_pool
 from youden import TrialMean, make_plan
-from youden.nouns import INDEPENDENT
 from youden.protocol.independent import enough_for_own_rates
 from youden.stats.trials.false_positives import LEAST, own_rates
+from youden.types import INDEPENDENT
 
 K = 20
 

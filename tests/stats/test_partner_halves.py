@@ -10,8 +10,8 @@ import pytest
 from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats
 from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
+from youden.types.pool import Floats
 
 
 def halves(dense: Floats, *, seed: int = 0, n_splits: int = 20) -> PartnerHalves:

@@ -14,8 +14,8 @@ from scipy.special import expit, ndtr
 from worlds import published_scores
 from youden import ClippedLinear
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats
 from youden.stats import LINKS, Rasch, curl_quantiles
+from youden.types.pool import Floats
 
 CURVED = pytest.mark.parametrize("link", ["probit", "logit"])
 

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids
 from youden.stats import PairBlock
 from youden.stats.partners import (
     LinkedPairs,
@@ -23,6 +22,7 @@ from youden.stats.partners import (
     panel,
     reweighted,
 )
+from youden.types.pool import Bools, Floats, Ids
 
 K, J = 14, 40
 

@@ -10,12 +10,12 @@ import pytest
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.nouns import Scores
-from youden.nouns.pool import Floats
 from youden.stats import LINKS, curl_ecdf, curl_quantiles, links_table
 from youden.stats.curl.link_table import SampledCurl, measure_curl
 from youden.stats.curl.rectangles import Corners, n_rectangles, sample_rectangles, shared_columns
 from youden.streams import own_stream
+from youden.types import Scores
+from youden.types.pool import Floats
 
 LEVELS = (0.1, 0.5, 0.95)
 

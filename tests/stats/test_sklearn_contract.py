@@ -18,9 +18,9 @@ from sklearn.utils import Tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from youden import ClippedLinear
-from youden.nouns.pool import Floats
 from youden.stats import Rasch
 from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
+from youden.types.pool import Floats
 
 ESTIMATORS = (ClippedLinear, Rasch, ImputedSVD, UVFactorisation, NuclearNorm, IsotonicOnTop)
 

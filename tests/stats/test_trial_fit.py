@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youden.nouns.pool import Floats
 from youden.stats import PairBlock
 from youden.stats.additive.trial_fit import TrialFit, trial_fit
+from youden.types.pool import Floats
 
 
 def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float = 0.0) -> tuple[PairBlock, Floats]:

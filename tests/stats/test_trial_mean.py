@@ -17,12 +17,12 @@ from pools import answer_with, make_pool
 from youden import TrialMean, make_plan
 from youden.engines import trial_blocks
 from youden.errors import PlanError, StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Trials
-from youden.nouns.pool import Bools, Floats, Ids
-from youden.run.ranking import abilities_of
+from youden.pipeline.ranking import abilities_of
 from youden.stats import PairBlock, trial_means
 from youden.stats.base.clusters import UNSEEN, unseen_square
 from youden.stats.trials.trial_errors import TrialMeans
+from youden.types import INDEPENDENT, PAIRED, Plan, Target, Trials
+from youden.types.pool import Bools, Floats, Ids
 
 
 class Drawn(NamedTuple):

@@ -14,13 +14,13 @@ from test_item_contributions import contributions, cyclic
 
 from youden import ClippedLinear
 from youden.errors import StatisticsError
-from youden.nouns import Plan
-from youden.nouns.pool import Floats
 from youden.stats import CentredCovariance, PairBlock, differences, places_at_once, trial_means
 from youden.stats.base.clusters import covariance_over_clusters, unseen_square
 from youden.stats.trials.comparisons import same_value, tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
 from youden.stats.trials.trial_errors import covariance_on_these_items
+from youden.types import Plan
+from youden.types.pool import Floats
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,11 +17,11 @@ from youden import TrialMean, make_plan, tally, train_scores
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
-from youden.nouns import PAIRED
 from youden.stats import spearman
 from youden.study.budget_curves import BudgetRow, BudgetStudy, HalvesOfItems, study_budget, top_recall
 from youden.study.budget_goals import budget_json, budget_words, parse_goal, recommend
 from youden.study.replaying import World, imagine, make_world, open_world, read_dense_or_imagine, read_world, replay
+from youden.types import PAIRED
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from pools import answer_with, make_pool
 from youden import make_plan, tally
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError
-from youden.nouns import PAIRED, Plan
-from youden.nouns.pool import plain_fields
 from youden.study.agreement import study_judges
 from youden.study.judge_shifts import JudgeShifts, judge_shifts, shift_words
 from youden.study.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
+from youden.types import PAIRED, Plan
+from youden.types.pool import plain_fields
 
 POOL = make_pool(12, 20)
 FAMILIES = {f"a{i}": "Own" if i in (1, 4, 7, 10) else "rest" for i in range(12)}

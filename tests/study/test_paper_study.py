@@ -12,7 +12,7 @@ from worlds import dense_world
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError
-from youden.run.elsewhere import import_peer_prediction
+from youden.pipeline.offline import import_peer_prediction
 from youden.study.paper import CURL, DIFFERENCES, by_domain, domain_of, study_paper
 from youden.study.replaying import make_world
 

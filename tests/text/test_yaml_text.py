@@ -13,7 +13,7 @@ from youden.data.folder.run_config import load_run_config
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.prompts import load_prompt
-from youden.pools.make.agents import load_agents, load_instruction
+from youden.pools.generation.agents import load_agents, load_instruction
 from youden.text.yaml_text import YamlError, front_matter, parse_yaml
 
 PLAIN = st.recursive(

@@ -13,8 +13,8 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import RunFolderError
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import open_store
-from youden.nouns import Completion
-from youden.run.pipeline import PlannedRun, plan_run
+from youden.pipeline.judged_run import PlannedRun, plan_run
+from youden.types import Completion
 from youden.view.shown import LiveRun
 
 JUDGE = {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}

@@ -18,10 +18,10 @@ from commands import Youden
 from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
-from youden.practice.labels import open_labels, validate
 from youden.report.data.trial_rows import KINDS
 from youden.view.app import Serving, make_app, prepare
 from youden.view.shown import Runs, find_runs, state_of
+from youden.workflows.labels import open_labels, validate
 
 TOKEN = secrets.token_urlsafe(8)
 

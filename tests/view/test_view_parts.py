@@ -20,9 +20,9 @@ from report_runs import judged
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import TrialBlock
-from youden.nouns import Plan
-from youden.nouns.pool import Floats
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter, TrialLine, TrialRows
+from youden.types import Plan
+from youden.types.pool import Floats
 from youden.view.app import prepare
 from youden.view.shown import Runs, TrialParts
 

@@ -28,12 +28,12 @@ HEADINGS: dict[str, dict[str, str]] = {
         "completion": "youden.cli.start:completion_command",
     },
     "Ask a judge": {
-        "run": "youden.cli.asking:run_command",
-        "plan": "youden.cli.asking:plan_command",
-        "judge": "youden.cli.asking:judge_command",
+        "run": "youden.cli.run:run_command",
+        "plan": "youden.cli.run:plan_command",
+        "judge": "youden.cli.run:judge_command",
         "generate": "youden.cli.pools:generate_command",
-        "calibrate": "youden.cli.trying:calibrate_command",
-        "stress": "youden.cli.trying:stress_command",
+        "calibrate": "youden.cli.calibrate:calibrate_command",
+        "stress": "youden.cli.calibrate:stress_command",
     },
     "Read the result": {
         "fit": "youden.cli.results:fit_command",
@@ -45,9 +45,9 @@ HEADINGS: dict[str, dict[str, str]] = {
         "export": "youden.cli.pools:export_command",
     },
     "Grow a run, week by week": {
-        "extend": "youden.cli.growing:extend_command",
-        "gate": "youden.cli.growing:gate_command",
-        "rejudge": "youden.cli.growing:rejudge_command",
+        "extend": "youden.cli.extend:extend_command",
+        "gate": "youden.cli.extend:gate_command",
+        "rejudge": "youden.cli.extend:rejudge_command",
     },
     "Study the method": {
         "study": "youden.cli.study:study_command",

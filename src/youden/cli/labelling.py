@@ -14,7 +14,7 @@ from typing import Literal
 
 import click
 
-from youden.cli import options, show
+from youden.cli import options, output
 from youden.text.printable import printable
 from youden.text.sentences import counted
 
@@ -56,23 +56,23 @@ def label_command(
     Answers that have a label already (--labels) are not chosen again. Items are drawn at random for each agent.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.practice.quality import read_answers
-    from youden.practice.to_label import choose_to_label
+    from youden.workflows.quality import read_answers
+    from youden.workflows.to_label import choose_to_label
 
     folder = RunFolder(run)
     known = read_answers(folder, files, label=label, scale=scale) if files else None
     written = choose_to_label(folder, n, out, purpose=purpose, known=known, show_agents=show_agents, seed=seed)
     words = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
     if as_json:
-        show.print_json(
+        output.print_json(
             {"table": str(out), "key": str(written.key), "given": dict(written.given), "known": written.n_known}
         )
     else:
         click.echo(printable(str(out)))
-        show.note(
+        output.note(
             f"{counted(sum(written.given.values()), 'answer')} of {counted(len(written.given), 'agent')}; whose: {written.key}"
         )
-    show.note(f"fill in the column label, then: youden quality {shlex.quote(str(run))} {words}")
+    output.note(f"fill in the column label, then: youden quality {shlex.quote(str(run))} {words}")
 
 
 @click.command("quality")
@@ -97,11 +97,11 @@ def quality_command(
     Writes quality.csv and quality.json; the ranking and every other file stay as they are.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.practice.quality import estimate_quality, quality_table
+    from youden.workflows.quality import estimate_quality, quality_table
 
     if not files:
         raise click.UsageError(
             "Give --labels FILE. `youden label RUN --next 30 --out to-label.csv` says what to label."
         )
     found = estimate_quality(RunFolder(run), files, label=label, scale=scale)
-    show.tell(as_json, asdict(found), tables=[quality_table(found)], words=found.words)
+    output.tell(as_json, asdict(found), tables=[quality_table(found)], words=found.words)

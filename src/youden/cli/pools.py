@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, run_options, show
+from youden.cli import options, output, run_options
 from youden.cli.options import pairs
 from youden.cli.progress import progress_bar
 from youden.errors import InputError
@@ -24,8 +24,8 @@ from youden.text.printable import is_file, path_of, shown, typed
 from youden.text.sentences import counted
 
 if TYPE_CHECKING:
-    from youden.nouns import Json
-    from youden.pools.make.generate import Generated
+    from youden.pools.generation.generate import Generated
+    from youden.types import Json
 
 ANSWERS = "answers.db"
 """The store in a pool's folder: of agents that ask no model, and of pools that an earlier version made."""
@@ -84,12 +84,12 @@ def generate_command(
     same pool again.
     """
     from youden.data.pools.pool_reader import write_pool
-    from youden.judging.asking.terms import Asking
-    from youden.nouns import MAX_MISSING
-    from youden.pools.make.agents import load_agents
-    from youden.pools.make.generate import generate
-    from youden.pools.make.generation import plan_generation, refuse_another_pool, write_recipe
-    from youden.pools.make.item_sources import read_items
+    from youden.judging.scheduler.options import Asking
+    from youden.pools.generation.agents import load_agents
+    from youden.pools.generation.generate import generate
+    from youden.pools.generation.generation import plan_generation, refuse_another_pool, write_recipe
+    from youden.pools.generation.item_sources import read_items
+    from youden.types import MAX_MISSING
 
     file = load_agents(agents, model_map=model_map)
     place = items or file.items
@@ -104,8 +104,8 @@ def generate_command(
             f"--replay answers from a store, and there is none at {store}. Say where the answers are: --store STORE.",
             slug="replay-store",
         )
-    most = show.dollars(cost.usd, whose="a model's")
-    show.note(
+    most = output.dollars(cost.usd, whose="a model's")
+    output.note(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items{_times(repeats)}, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
         + (f"; answers are kept in {shown(store)}" if planned.makes_calls else "")
@@ -127,8 +127,8 @@ def generate_command(
     write_pool(made.pool, out)
     write_recipe(out, planned, store=store)
     for note in made.notes:
-        show.note(f"note: {note}")
-    show.tell(
+        output.note(f"note: {note}")
+    output.tell(
         as_json,
         {"out": str(out), **_counts(made)},
         words=[f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items{_times(made.pool.repeats)}: {out}"],
@@ -139,7 +139,7 @@ def generate_command(
 def _store(said: run_options.Said, out: Path, *, calls: bool) -> str:
     """Return the store of a generated pool. calls: whether a model is asked; without calls the project needs no store."""
     from youden.judging.store.permission import allow_store
-    from youden.pools.make.generation import recorded_store
+    from youden.pools.generation.generation import recorded_store
 
     if "store" in said:
         allow_store(str(said["store"]))
@@ -246,9 +246,9 @@ def import_command(
     imported = bring(format_, paths, out, columns=columns, text=text, hub=said, allow_dropped=allow_dropped)
     pool = imported.pool
     if imported.taken:
-        show.note(f"took {imported.taken}")
+        output.note(f"took {imported.taken}")
     for note in imported.notes:
-        show.note(f"note: {note}")
+        output.note(f"note: {note}")
     found: dict[str, Json] = {
         "out": str(out),
         "kind": "pool",
@@ -261,24 +261,24 @@ def import_command(
         **({"taken": imported.taken} if imported.taken else {}),
     }
     size = f"{pool.n_agents} agents × {pool.n_items} items, {counted(pool.n_missing, 'cell')} missing"
-    show.tell(as_json, found, words=[f"pool of {size}: {out}"], notes=[f"next: youden init {typed([str(out)])}"])
+    output.tell(as_json, found, words=[f"pool of {size}: {out}"], notes=[f"next: youden init {typed([str(out)])}"])
 
 
 def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
-    from youden.run.elsewhere import import_peer_prediction
+    from youden.pipeline.offline import import_peer_prediction
 
     if len(paths) != 1 or columns:
         raise click.UsageError(f"{PEER_PREDICTION} takes one PATH and no --column.")
     imported = import_peer_prediction(paths[0], out)
     for note in imported.notes:
-        show.note(f"note: {note}")
+        output.note(f"note: {note}")
     found: dict[str, Json] = {
         "out": str(out),
         "kind": imported.kind,
         "agents": imported.n_agents,
         "items": imported.n_items,
     }
-    show.tell(
+    output.tell(
         as_json, found, words=[f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}"]
     )
 
@@ -344,7 +344,7 @@ def export_command(
     written = exporter(read, out, terms=Terms(overwrite, organization, raw_cells))
     address = None if repo is None else push(out, repo, name, public=public)
     for line in written.notes:
-        show.note(line)
+        output.note(line)
     files = [str(file) for file in written.files]
     found: dict[str, Json] = {"files": [*files], "rows": dict(written.rows), "pushed": address}
-    show.tell(as_json, found, words=[*files, *([address] if address else [])])
+    output.tell(as_json, found, words=[*files, *([address] if address else [])])

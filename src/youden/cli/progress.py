@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from youden.cli import show
+from youden.cli import output
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns import Json
+    from youden.types import Json
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class Tally:
 
 
 class Bar:
-    """Draws work under way; implements `youden.nouns.Progress`."""
+    """Draws work under way; implements `youden.types.Progress`."""
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -191,7 +191,7 @@ def asked(
     """What `ask` brings, with a bar while it works; None after a dry run, which asks nothing and prints what is planned."""
     if dry_run:
         if as_json:
-            show.print_json(planned)
+            output.print_json(planned)
         return None
     with nullcontext() if quiet else progress_bar() as bar:
         return ask(bar)
@@ -216,4 +216,4 @@ def log(folder: RunFolder) -> None:
     """Log a run that has its report, and say under which id."""
     from youden.report.tracking import log_run
 
-    show.note(f"MLflow run {log_run(folder)}")
+    output.note(f"MLflow run {log_run(folder)}")

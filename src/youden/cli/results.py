@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, progress, run_options, show
+from youden.cli import options, output, progress, run_options
 from youden.errors import ConfigError
 from youden.text.printable import typed
 from youden.text.sentences import items_compared, signed, with_interval
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
-    from youden.nouns import ScoreKind, Target
     from youden.stats.base.metrics import Metric
     from youden.study.agreement import JudgesStudy
     from youden.study.judge_shifts import JudgeShifts
     from youden.study.judged_runs import MatchItems
+    from youden.types import ScoreKind, Target
 
 
 @click.command("fit")
@@ -59,9 +59,9 @@ def fit_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.data.label_tables import read_families
-    from youden.practice.labels import open_labels, validate
+    from youden.pipeline.judged_run import fit_run
     from youden.report.data.summary import summarise_run
-    from youden.run.pipeline import fit_run
+    from youden.workflows.labels import open_labels, validate
 
     folder = RunFolder(run)
     table = None if labels is None else open_labels(labels, folder.read_pool().agents)
@@ -70,9 +70,9 @@ def fit_command(
     fit_run(folder, target=said.get("target"), rules=rules, rates=rates)
     if table is not None:
         validate(folder, table)
-    show.show_result(summarise_run(folder), as_json=as_json)
+    output.show_result(summarise_run(folder), as_json=as_json)
     if table is not None and table.items is not None:
-        show.note(f"labels and ability together: {typed(['youden', 'quality', str(run), '--labels', str(labels)])}")
+        output.note(f"labels and ability together: {typed(['youden', 'quality', str(run), '--labels', str(labels)])}")
 
 
 MOST_SHOWN = 5
@@ -115,9 +115,9 @@ def compare_command(
     pool's agents).
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns.pool import plain_fields
     from youden.report.data.comparison import quality_compared
     from youden.study.agreement import compare
+    from youden.types.pool import plain_fields
 
     if target == "items-and-judges":
         _over_judges(runs, as_json=as_json)
@@ -126,7 +126,7 @@ def compare_command(
     beside = quality_compared([(name, RunFolder(run)) for name, run in zip(study.runs, runs, strict=True)])
     study = replace(study, words=(*study.words, *beside))
     signatures = [RunFolder(run).read_signature().text for run in runs]
-    show.tell(
+    output.tell(
         as_json,
         {"judges": plain_fields(study) | {"signatures": list(signatures)}},
         tables=judges_tables(study),
@@ -138,8 +138,8 @@ def compare_command(
 def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """The ranking averaged over judges, and what they are worth."""
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns.pool import Json, or_none
-    from youden.run.over_judges import said_of, spread_of
+    from youden.pipeline.multi_judge import said_of, spread_of
+    from youden.types.pool import Json, or_none
 
     results = [(folder := RunFolder(run)).read_verdicts(folder.read_plan()) for run in runs]
     found = spread_of(results)
@@ -150,7 +150,7 @@ def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     ]
     lines = ([ids[k], fixed(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
     title = f"Averaged over {M} judges, for items and judges like these"
-    show.tell(
+    output.tell(
         as_json,
         {"target": "items-and-judges", "agents": agents, "votes": found.votes, "said": said},
         tables=[two_sided(title, ["agent"], ["ability", "95 %"], lines)],
@@ -275,8 +275,8 @@ def report_command(
     --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.practice.labels import open_labels, validate
     from youden.report.pages import writing as write
+    from youden.workflows.labels import open_labels, validate
 
     if chart is not None and kind not in PICTURES:
         raise click.UsageError(f"--chart is drawn as png or svg, not as {kind}. Add --format png.")
@@ -296,7 +296,7 @@ def report_command(
         click.echo(str(write.write_comparison(folder, RunFolder(against), out=out)))
     elif kind == "html":
         path, data = write.write_page(folder, out=out)
-        show.warn(data.summary.warnings)
+        output.warn(data.summary.warnings)
         click.echo(str(path))
         if to_mlflow:
             progress.log(folder)
@@ -332,7 +332,7 @@ def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
 
     serving = prepare(find_runs(runs, root=Path("runs")), port=port or 0, token=secrets.token_urlsafe(24))
     click.echo(serving.url)
-    show.note("Serving to this machine only; Ctrl-C ends it.")
+    output.note("Serving to this machine only; Ctrl-C ends it.")
     if opens:
         click.launch(serving.url_once)  # other users of the machine see a command's words
     serving.run()

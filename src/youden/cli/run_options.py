@@ -16,8 +16,8 @@ from youden.run_keys import KEYS
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
-    from youden.judging.asking.terms import Asking, Batching
-    from youden.nouns import Json, Progress
+    from youden.judging.scheduler.options import Asking, Batching
+    from youden.types import Json, Progress
 
     Said = Mapping[str, Any]
     """What was said on the command line, by the keys of a run's config."""
@@ -131,7 +131,7 @@ def asking(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **rest: object) -> R:
         def terms(*, progress: Progress | None = None, batching: Batching | None = None) -> Asking:
-            from youden.judging.asking.terms import Asking as Terms
+            from youden.judging.scheduler.options import Asking as Terms
 
             return Terms(retry_failed=retry_failed, log=log, grace=grace, progress=progress, batching=batching)
 

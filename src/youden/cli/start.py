@@ -25,7 +25,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from youden import __version__
-from youden.cli import options, run_options, show
+from youden.cli import options, output, run_options
 from youden.cli.progress import progress_bar
 from youden.errors import YoudenError
 from youden.extras import EXTRAS
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from youden.data.folder.joined_pools import GrownPool
     from youden.judging.config.judge_files import JudgeConfig
-    from youden.nouns import Json
+    from youden.pools.checks.checked import Checked
     from youden.pools.first_config import FirstConfig
-    from youden.pools.look.checked import Checked
+    from youden.types import Json
 
 
 @click.command("check")
@@ -58,7 +58,7 @@ def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
     Then it says what judging would take: for a run's CONFIG (.yaml) with its own judge, design and budget; for a POOL by the
     usual design with each judge there is a config for.
     """
-    from youden.pools.look.check import USUAL, check_config, check_pool
+    from youden.pools.checks.check import USUAL, check_config, check_pool
 
     if source.suffix.lower() in options.CONFIGS:
         config = run_options.run_config(source, {})
@@ -68,7 +68,7 @@ def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
 
         checked, by = check_pool(read_pool(source), seed=seed, designs=None if every else USUAL), "the usual design"
     if as_json:
-        show.print_json(checked.to_json())
+        output.print_json(checked.to_json())
         return
     _draw(checked, f"what judging would take, by {'each design at its own budget' if every else by}")
 
@@ -91,7 +91,7 @@ def _draw(checked: Checked, title: str) -> None:
         f"(median {counts.median:,}){words}."
     )
     for line in checked.notes:
-        show.note(f"note: {line}")
+        output.note(f"note: {line}")
     alike: dict[tuple[str, str, str], list[str]] = {}
     for finding in checked.findings:
         alike.setdefault((finding.slug, finding.effect, finding.todo), []).append(finding.says)
@@ -111,7 +111,7 @@ def _draw(checked: Checked, title: str) -> None:
         ]
         for cost in checked.costs
     )
-    show.draw(two_sided(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
+    output.draw(two_sided(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
 
 
 @click.command("completion")
@@ -147,23 +147,23 @@ def demo_command(out: Path, as_json: bool) -> None:
     The pool comes with the package. The judge is `lexical`, which only compares words: it needs no key, and shows what a run
     looks like and what such a judge cannot see.
     """
-    from youden.judging.asking.terms import Asking
+    from youden.judging.scheduler.options import Asking
+    from youden.pipeline.judged_run import fit_run, judge_run, plan_run
     from youden.report.pages.writing import write_report
-    from youden.run.pipeline import fit_run, judge_run, plan_run
     from youden.study.known_groups import run_group_aucs
 
     config = run_options.run_config(find("configs", CONFIG, own=False), {"out": out})
     pool = find("datasets", "field-notes", own=False)
     planned = plan_run(config.model_copy(update={"pool": str(pool)}))
-    show.show_plan_line(planned.plan, planned.cost, planned.judge.name)
+    output.show_plan_line(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
         judge_run(planned, Asking(progress=bar))
     fit_run(planned.folder)
     summary = write_report(planned.folder).summary
     if as_json:
-        show.show_result(summary, as_json=True)
+        output.show_result(summary, as_json=True)
         return
-    show.show_asked(planned.folder, summary, "short")
+    output.show_asked(planned.folder, summary, "short")
     click.echo()
     for group in run_group_aucs(planned.folder, COMPARED):
         auc = group.auc
@@ -223,7 +223,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 
     diagnoses = [diagnosis for config in judges for diagnosis in diagnose(config, environment=os.environ)]
     if as_json:
-        show.print_json({"judges": [{**asdict(one), "usable": one.usable} for one in diagnoses]})
+        output.print_json({"judges": [{**asdict(one), "usable": one.usable} for one in diagnoses]})
     else:
         for one in diagnoses:
             click.echo(printable(one.judge))
@@ -242,7 +242,7 @@ def _judges_named(source: str) -> list[JudgeConfig]:
         with suppress(OSError, ValueError):  # `load_judge_config` reports the fault
             keys = read_yaml(path)
     if isinstance(keys, dict) and "agents" in keys:
-        from youden.pools.make.agents import load_agents
+        from youden.pools.generation.agents import load_agents
 
         return [*load_agents(path).models.values()]
     if isinstance(keys, dict) and "pool" in keys:
@@ -261,7 +261,7 @@ def _trust(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
     uses = list(dict.fromkeys(use for judge in judges for use in judge.key_uses() if not is_known(use)))
     path = str(allow(uses)) if uses else None
     if as_json:
-        show.print_json({"file": path, "allowed": [use._asdict() for use in uses]})
+        output.print_json({"file": path, "allowed": [use._asdict() for use in uses]})
         return
     for use in uses:
         click.echo(printable(f"{use.variable} may now be sent to {use.host} (kept in {path})"))
@@ -280,7 +280,7 @@ def _installed(*, as_json: bool) -> None:
         are_set: Json = {
             name: {"variable": key, "set": bool(where), "in": where or None} for name, (key, where) in keys.items()
         }
-        show.print_json({"version": __version__, "extras": extras, "keys": are_set})
+        output.print_json({"version": __version__, "extras": extras, "keys": are_set})
         return
     click.echo(
         f"youden {__version__}, Python {platform.python_version()}; every command works but those named as missing\n"
@@ -334,7 +334,7 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
             came = {"agents": more.agents, "items": more.items, "other": more.other, "gone": more.gone}
             found["came"] = {"repeats": more.repeats, **{name: [*said] for name, said in came.items()}}
             way = _joining(begun)[0]
-        show.print_json({"config": str(begun.file), **found, **asked, "next": way})
+        output.print_json({"config": str(begun.file), **found, **asked, "next": way})
         return
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     size = f"{begun.pool.n_agents:,} agents × {begun.pool.n_items:,} items"
@@ -378,7 +378,7 @@ def _first(names: Sequence[str]) -> str:
 def _joining(begun: FirstConfig) -> tuple[str, str]:
     """The command by which what is new joins a judged run, else the one that runs the config; and its cost in words."""
     from youden.data.folder.extension_steps import ExtensionStep
-    from youden.practice.extend import plan_extension
+    from youden.workflows.extend import plan_extension
 
     more, run = begun.grown, begun.run
     came = {} if more is None else {"agents": more.agents, "items": more.items, "repeats": more.repeats}
@@ -394,4 +394,4 @@ def _joining(begun: FirstConfig) -> tuple[str, str]:
         cost = plan_extension(config, ExtensionStep.model_validate({kind: begun.place.as_posix()})).cost
     except YoudenError as error:
         return command, f"    (not yet: {error})"
-    return command, f"    ({cost.calls:,} calls, {show.dollars(cost.usd)})"
+    return command, f"    ({cost.calls:,} calls, {output.dollars(cost.usd)})"

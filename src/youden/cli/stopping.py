@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from youden.judging.store.silence import ending
+from youden.judging.store.watchdog import ending
 
 STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """What stops a command beside Ctrl-C; it ends with 128 and the signal's number."""

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, show
+from youden.cli import options, output
 from youden.cli.options import SuggestingGroup
 from youden.errors import ConfigError, InputError
 from youden.text.printable import shown
 from youden.text.sentences import counted
 
 if TYPE_CHECKING:
-    from youden.nouns import Json
+    from youden.types import Json
 
 FELL_SHORT = 1
 
@@ -58,7 +58,7 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
         f"{counted(done.n_answers, 'answer')} and {counted(done.n_failures, 'failure')} in {out}; "
         f"{counted(done.n_unanswered, 'request')} of {source} unanswered"
     )
-    show.tell(as_json, {"file": str(out), **asdict(done)}, notes=[said])
+    output.tell(as_json, {"file": str(out), **asdict(done)}, notes=[said])
 
 
 @cassette_command.command("import")
@@ -75,7 +75,7 @@ def import_(file: Path, store: str, as_json: bool) -> None:
 
     done = import_cassette(file, store)
     said = f"{done.n_added:,} added to {shown(store)}, {done.n_kept:,} were there already"
-    show.tell(as_json, {"store": shown(store), **asdict(done)}, notes=[said])
+    output.tell(as_json, {"store": shown(store), **asdict(done)}, notes=[said])
 
 
 @cassette_command.command("verify")
@@ -89,7 +89,7 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
     A POOL is one that `youden generate` made. Every line has to fit the schema and be there once, every key has to follow
     from its request. Problems go to standard output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
     """
-    from youden.judging.outside.cassette_file import check_cassette
+    from youden.judging.offline.cassette_file import check_cassette
     from youden.pools.run_cassettes import missing_requests
 
     cassette, problems = check_cassette(file)
@@ -108,7 +108,7 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
         f"{counted(len(problems), 'problem')}{beside}"
     )
     lines = [*problems, *(f"missing: {key} ({which})" for key, which in missing.items())]
-    show.tell(as_json, found, words=lines, notes=[said])
+    output.tell(as_json, found, words=lines, notes=[said])
     if problems:
         raise InputError(
             f"{file} has {len(problems)} damaged lines. Take it from version control, or export it again.",
@@ -132,7 +132,7 @@ def salvage_command(store: Path, out: Path, as_json: bool) -> None:
     from youden.judging.store.copying import salvage
 
     saved = salvage(store, out)
-    show.tell(as_json, asdict(saved), notes=[f"{counted(saved.n_answers, 'answer')} saved from {store} in {out}"])
+    output.tell(as_json, asdict(saved), notes=[f"{counted(saved.n_answers, 'answer')} saved from {store} in {out}"])
 
 
 @click.group("store", cls=SuggestingGroup)
@@ -154,7 +154,7 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
 
     done = copy_stores(sources, target)
     said = f"{done.n_new:,} of {done.n_answers:,} answers are new in {shown(target)}"
-    show.tell(as_json, {"store": shown(target), **asdict(done)}, notes=[said])
+    output.tell(as_json, {"store": shown(target), **asdict(done)}, notes=[said])
 
 
 @store_command.command("batches")
@@ -167,7 +167,7 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     Any host goes on with them: `youden judge CONFIG --mode batch` with this store waits for those that nobody waits for.
     """
     from youden.judging.store.answers import open_store
-    from youden.judging.store.claims import all_jobs
+    from youden.judging.store.leases import all_jobs
 
     with open_store(store, read_only=forget is None) as opened:
         found = all_jobs(opened.place)
@@ -196,4 +196,4 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
         }
         for one in found
     ]
-    show.tell(as_json, {"store": opened.name, "batches": told}, notes=lines)
+    output.tell(as_json, {"store": opened.name, "batches": told}, notes=lines)

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, show
+from youden.cli import options, output
 from youden.cli.options import LazyGroup, Number, words
 from youden.cli.progress import progress_bar
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
-    from youden.nouns import Json, ScoreKind, SplitRule
     from youden.stats.curl.quantiles import Coincident
     from youden.study.baseline_table import BaselinesStudy
     from youden.study.link_curl import LinksStudy
     from youden.study.paper import PaperStudy
+    from youden.types import Json, ScoreKind, SplitRule
 
 
 @click.command("links")
@@ -49,8 +49,8 @@ def links_command(
     transformed scores, with the R² of the additive fit.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns.pool import plain_fields
     from youden.study.link_curl import partners_share, study_links
+    from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
     study = study_links(
@@ -67,7 +67,7 @@ def links_command(
         "signature": signature,
         "warnings": [plain_fields(one) for one in warnings],
     }
-    show.tell(
+    output.tell(
         as_json,
         plain_fields(study) | found,
         tables=_links_tables(study, folder.path.name),
@@ -119,11 +119,11 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     peer_review….
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns.pool import plain_fields
     from youden.study.agreement import study_judges
     from youden.study.judged_runs import read_judged, side_by_side
     from youden.study.paper import by_domain, study_paper
     from youden.study.replaying import open_world
+    from youden.types.pool import plain_fields
 
     folders = [RunFolder(run) for run in runs]
     worlds = by_domain({folder.read_pool().source: open_world(folder) for folder in folders})
@@ -134,7 +134,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
         study = study_paper(worlds, n_seeds=seeds, n_draws=draws, judges=compared, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]
     told = (("Not made", study.missing), ("Where the paper and its data disagree", study.disagreements))
-    show.tell(
+    output.tell(
         as_json,
         {"paper": plain_fields(study) | {"signatures": [*signatures]}},
         tables=_paper_tables(study),
@@ -207,7 +207,7 @@ def baselines_command(
 
         part = StudyPart(folder.path.name, signature, tuple(baselines_words(study)), baselines_figures(study))
         write_study(html, "Baselines", [part])
-    show.tell(
+    output.tell(
         as_json,
         {"baselines": baselines_json(study), "run": folder.path.name, "signature": signature},
         tables=[_baselines_table(study, folder.path.name)],
@@ -221,7 +221,7 @@ def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     rows = []
     for row in study.rows:
         first, behind, *others = (
-            "–" if spread is None else show.with_sd(spread.mean, spread.sd)
+            "–" if spread is None else output.with_sd(spread.mean, spread.sd)
             for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
         )
         rows.append([row.name, first, behind, fixed(row.se_items, 4), fixed(row.se_seeds, 4), *others])
@@ -239,8 +239,8 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
     judges' runs of the same plan. Nothing is asked. The report of a fitted RUN shows it, from moves.json.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns.pool import plain_fields
-    from youden.run.what_moves import moves_table, study_variance
+    from youden.pipeline.variance_components import moves_table, study_variance
+    from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
     found = study_variance(folder, [RunFolder(other) for other in others])
@@ -251,7 +251,7 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
         f"{found.of_difference:.4f}; agents differ by {found.between**0.5:.4f} (SD)."
     )
     words = [errors, *found.unknown, found.sentence]
-    show.tell(as_json, plain_fields(found), tables=[moves_table(found)], words=words)
+    output.tell(as_json, plain_fields(found), tables=[moves_table(found)], words=words)
 
 
 @click.command("aa")
@@ -266,12 +266,12 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
     apart from the other, or gated worse, is an error of the program. Nothing is asked.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns.pool import plain_fields
-    from youden.practice.halves import halves_test
+    from youden.types.pool import plain_fields
+    from youden.workflows.halves import halves_test
 
     folder = RunFolder(run)
     found = halves_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
-    show.tell(as_json, plain_fields(found), words=[found.words])
+    output.tell(as_json, plain_fields(found), words=[found.words])
 
 
 QUESTIONS = {

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, show
+from youden.cli import options, output
 from youden.cli.options import Number, numbers, words
 from youden.cli.progress import progress_bar
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
-    from youden.nouns import Json, ScoreKind, SplitRule
     from youden.report.pages.writing import StudyPart
     from youden.study.budget_curves import BudgetStudy
     from youden.study.grid import Spread
     from youden.study.sparsity import SparsityStudy
+    from youden.types import Json, ScoreKind, SplitRule
 
 
 @click.command("budget")
@@ -113,8 +113,8 @@ def budget_command(
         part = StudyPart(folder.path.name, signature, tuple(budget_words(study, asked)), budget_figures(study, asked))
         write_study(html, "Budget", [part])
     for line in world.words:
-        show.note(f"note: {line}")
-    show.tell(
+        output.note(f"note: {line}")
+    output.tell(
         as_json,
         {"budget": budget_json(study, asked), "run": folder.path.name, "signature": signature},
         tables=[_budget_table(study, folder.path.name)],
@@ -144,7 +144,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     rows.append(["half items", *[""] * 5, *map(fixed, halves), "", "", ""])
     return two_sided(
         f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
-        f"ceiling {show.with_sd(study.halves.rho, study.halves.rho_sd)}",
+        f"ceiling {output.with_sd(study.halves.rho, study.halves.rho_sd)}",
         ["design"],
         [
             "asked for",
@@ -222,13 +222,13 @@ def sparsity_command(
         found[run.name] = {**sparsity_json(study), "words": list(words), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)
-            show.tell(False, {}, tables=[table], words=words, notes=[f"signature: {signature}"])
+            output.tell(False, {}, tables=[table], words=words, notes=[f"signature: {signature}"])
     if html is not None:
         from youden.report.pages.writing import write_study
 
         write_study(html, "Sparsity", parts)
     if as_json:
-        show.print_json({"sparsity": found})
+        output.print_json({"sparsity": found})
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
@@ -249,4 +249,4 @@ def _sparsity_table(study: SparsityStudy, name: str) -> Table:
 
 
 def _with_sd(spread: Spread | None) -> str:
-    return "–" if spread is None else show.with_sd(spread.mean, spread.sd)
+    return "–" if spread is None else output.with_sd(spread.mean, spread.sd)

@@ -19,9 +19,9 @@ from youden.data.importers.loose_table import table_rows
 from youden.data.importers.spreadsheets import EXCEL, excel_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
-from youden.nouns.pool import Floats, ReadOnly
 from youden.text.regular_files import read_regular
 from youden.text.replacements import Replacements
+from youden.types.pool import Floats, ReadOnly
 
 _NOUNS = ("agent", "item", "alias")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")

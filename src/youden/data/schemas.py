@@ -19,11 +19,11 @@ from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
 from youden.data.folder.trial_tables import PairsMetadata, PlanMetadata, RatesMetadata, VerdictsMetadata
-from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
-from youden.nouns.columns import TableColumn, columns_of
-from youden.nouns.facts import CHANCE
-from youden.nouns.results import WhatMoves
 from youden.run_keys import KEYS
+from youden.types import Json, QualityFacts, RankingRow, RunFacts, Validation
+from youden.types.columns import TableColumn, columns_of
+from youden.types.facts import CHANCE
+from youden.types.results import WhatMoves
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

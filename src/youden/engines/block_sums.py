@@ -12,7 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.engines.trial_blocks import RateBlock, TrialsByItem
-from youden.nouns import (
+from youden.protocol.scores import holdout_scores, train_scores
+from youden.stats.partners import PairTotals
+from youden.stats.trials.comparisons import Differences
+from youden.stats.trials.false_positives import ApartSums
+from youden.types import (
     MISSING_REASONS,
     PAIRED,
     CallFacts,
@@ -25,12 +29,8 @@ from youden.nouns import (
     Split,
     Verdicts,
 )
-from youden.nouns.cells import CellIndex, ScoredCells
-from youden.nouns.pool import Bools, Floats, Ids, Positions, or_none
-from youden.protocol.scores import holdout_scores, train_scores
-from youden.stats.partners import PairTotals
-from youden.stats.trials.comparisons import Differences
-from youden.stats.trials.false_positives import ApartSums
+from youden.types.cells import CellIndex, ScoredCells
+from youden.types.pool import Bools, Floats, Ids, Positions, or_none
 
 
 class PairSums:

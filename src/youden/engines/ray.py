@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 from youden import __version__
 from youden.data.folder.run_config import RayWorkers
 from youden.errors import ConfigError, ShortRunError, YoudenError
-from youden.judging.asking.endings import run_until_stopped
+from youden.judging.scheduler.shutdown import run_until_stopped
 
 T = TypeVar("T")
 

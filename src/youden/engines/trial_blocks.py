@@ -22,7 +22,11 @@ from numpy.typing import NDArray
 from youden.data.atomic import workplace
 from youden.data.folder.table_columns import vote_column
 from youden.errors import RunFolderError
-from youden.nouns import (
+from youden.protocol.scores import tally
+from youden.stats.base.clusters import PairBlock
+from youden.stats.judges.discrimination import ItemTotals
+from youden.stats.trials.false_positives import ApartSums, YesCounts
+from youden.types import (
     FOLLOW_UP,
     INDEPENDENT,
     MISSING_REASONS,
@@ -36,12 +40,8 @@ from youden.nouns import (
     Trials,
     Verdicts,
 )
-from youden.nouns.finding import Fact
-from youden.nouns.pool import Bools, Floats, Ids, Positions
-from youden.protocol.scores import tally
-from youden.stats.base.clusters import PairBlock
-from youden.stats.judges.discrimination import ItemTotals
-from youden.stats.trials.false_positives import ApartSums, YesCounts
+from youden.types.finding import Fact
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]

@@ -13,8 +13,8 @@ from typing import cast
 
 from youden.errors import ConfigError
 from youden.judging.call.connection import Connection
-from youden.nouns import Json, Judge, PlanJudge
 from youden.registry import Registry
+from youden.types import Json, Judge, PlanJudge
 
 JURY = "jury"
 REPLAY = "replay"

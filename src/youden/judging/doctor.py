@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from youden.errors import YoudenError
-from youden.judging.asking.calling import within
 from youden.judging.backend_records import backend_of, calling_judge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, ends_the_run
 from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.question.parsing import TOP_LOGPROBS
-from youden.nouns import Completion, Finding
-from youden.nouns.finding import Severity
+from youden.judging.scheduler.calling import within
 from youden.text.reasoning import split_reasoning
+from youden.types import Completion, Finding
+from youden.types.finding import Severity
 
 STEPS = ("key", "reach", "model", "parse", "logprobs", "price", "latency")
 FIRST = "The ferry to the island was cancelled on Tuesday because of a storm, and 40 passengers spent the night in a school."

@@ -17,31 +17,31 @@ from typing import Literal, cast
 import numpy as np
 
 from youden.errors import BudgetError, ConfigError, JudgeError, ReplayMissError, TooManyMissingError
-from youden.judging.asking.calling import Caller
-from youden.judging.asking.endings import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
-from youden.judging.asking.loop import Loop, ask_all
-from youden.judging.asking.outcomes import Outcomes
-from youden.judging.asking.progress_log import ProgressLog
-from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, calling_judge, plan_judge
 from youden.judging.backends.several import Jury, RoundRobin
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import Failure, RetryPolicy
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
-from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
-from youden.judging.outside.in_batches import InBatches
-from youden.judging.outside.tape import only_plays, with_cassette
+from youden.judging.offline.batch_providers import BatchProvider, FolderBatches
+from youden.judging.offline.in_batches import InBatches
+from youden.judging.offline.tape import only_plays, with_cassette
 from youden.judging.question.questions import Keyed, Questions, trial_name
+from youden.judging.scheduler.calling import Caller
+from youden.judging.scheduler.loop import Loop, ask_all
+from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.outcomes import Outcomes
+from youden.judging.scheduler.progress_log import ProgressLog
+from youden.judging.scheduler.shutdown import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
-from youden.nouns import Completion, Finding, Judge, Plan, Request, Verdicts
 from youden.registry import Registry
 from youden.text.printable import is_file
+from youden.types import Completion, Finding, Judge, Plan, Request, Verdicts
 
 _WORKED_OFF = {
-    "anthropic": "youden.judging.outside.http_batches:AnthropicBatches",
-    "openai": "youden.judging.outside.http_batches:OpenAIBatches",
+    "anthropic": "youden.judging.offline.http_batches:AnthropicBatches",
+    "openai": "youden.judging.offline.http_batches:OpenAIBatches",
 }
 
 BATCHES: Registry[type] = Registry(

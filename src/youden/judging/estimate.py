@@ -23,8 +23,8 @@ from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_ju
 from youden.judging.question.questions import CHARACTERS_A_TOKEN, Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
-from youden.nouns import Completion, Cost, Plan, Pool
-from youden.nouns.pool import Positions
+from youden.types import Completion, Cost, Plan, Pool
+from youden.types.pool import Positions
 
 ASSUMED_SECONDS = 1.0
 """A call of a few hundred tokens with one word for an answer, where the judge's config does not say `seconds_per_call`."""

@@ -29,11 +29,11 @@ from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, wri
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.judge_files import load_judge_config, local_judge, report_judge_shadow
-from youden.nouns import Pool
-from youden.pools.look.check import cost_of_run
-from youden.pools.look.checked import DesignCost
+from youden.pools.checks.check import cost_of_run
+from youden.pools.checks.checked import DesignCost
 from youden.text.printable import typed
 from youden.text.sentences import counted
+from youden.types import Pool
 
 TABLES = frozenset({"table", "hf-dataset"})
 TRACES = frozenset({"inspect", "opentelemetry"})

@@ -14,13 +14,13 @@ from youden.judging.backend_records import REPLAY
 from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.engine import only_judge
-from youden.judging.outside.cassette_file import Cassette, Entry, read_cassette, recorded, redact, write_cassette
+from youden.judging.offline.cassette_file import Cassette, Entry, read_cassette, recorded, redact, write_cassette
 from youden.judging.question.questions import trial_name
 from youden.judging.store.answers import open_store, open_store_of_folder
-from youden.nouns import Completion, Json, Plan
-from youden.pools.make.generate import recorded as recorded_texts
-from youden.pools.make.generate import requests_of
-from youden.pools.make.generation import RECIPE, Recipe, is_generated, read_recipe
+from youden.pools.generation.generate import recorded as recorded_texts
+from youden.pools.generation.generate import requests_of
+from youden.pools.generation.generation import RECIPE, Recipe, is_generated, read_recipe
+from youden.types import Completion, Json, Plan
 
 Found = tuple[tuple[dict[str, Json], ...], dict[str, Entry | None]]
 """The judges who were asked, and each distinct request's entry by its key, None where nobody has answered."""

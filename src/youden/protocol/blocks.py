@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import PAIRED, PLACING, Extensions, Plan, Rounds, Trials, Verdicts
-from youden.nouns.judging import PER_TRIAL
-from youden.nouns.pool import Bools
 from youden.protocol.independent import with_more
+from youden.types import PAIRED, PLACING, Extensions, Plan, Rounds, Trials, Verdicts
+from youden.types.judging import PER_TRIAL
+from youden.types.pool import Bools
 
 
 def extensions_of(plan: Plan) -> Extensions:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.nouns import PAIRED, Plan
-from youden.nouns.pool import Bools
+from youden.types import PAIRED, Plan
+from youden.types.pool import Bools
 
 
 @dataclass(frozen=True)

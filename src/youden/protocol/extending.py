@@ -13,8 +13,6 @@ from itertools import chain, islice
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PAIRED, PLACING, PLAN, Design, Extension, ExtensionKind, Plan, Pool, Slotted, Trials
-from youden.nouns.pool import Bools, Ids
 from youden.protocol.blocks import extensions_of, first_in_slots
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.cyclic import numbered
@@ -22,6 +20,8 @@ from youden.protocol.designs.repair import PairRule
 from youden.protocol.independent import N_POOLED, twins, with_more
 from youden.streams import Stream, stream
 from youden.text.sentences import counted
+from youden.types import PAIRED, PLACING, PLAN, Design, Extension, ExtensionKind, Plan, Pool, Slotted, Trials
+from youden.types.pool import Bools, Ids
 
 Comparison = tuple[int, int, int]
 _TRIES = 20

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PROBE, TWIN, IndependentRule, Plan, Pool, Trials
-from youden.nouns.pool import Bools, Floats, Positions
 from youden.streams import stream
 from youden.text.words import segment
+from youden.types import PROBE, TWIN, IndependentRule, Plan, Pool, Trials
+from youden.types.pool import Bools, Floats, Positions
 
 
 def plan_rows(plan: Plan, rows: Bools | Positions) -> Plan:

@@ -12,8 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PROBE, Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
-from youden.nouns.pool import Bools
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.repair import StarvedError, compare
 from youden.protocol.independent import (
@@ -27,6 +25,8 @@ from youden.protocol.independent import (
 )
 from youden.streams import stream
 from youden.text.sentences import counted
+from youden.types import PROBE, Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
+from youden.types.pool import Bools
 
 
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", seed: int) -> Split:

@@ -12,7 +12,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import (
+from youden.types import (
     INDEPENDENT,
     PAIRED,
     PROBE,
@@ -23,8 +23,8 @@ from youden.nouns import (
     Scores,
     Verdicts,
 )
-from youden.nouns.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
-from youden.nouns.pool import Bools, Floats, Ids, Positions
+from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 
 def tally(result: Verdicts) -> Rates:

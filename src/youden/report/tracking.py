@@ -15,8 +15,8 @@ from types import ModuleType
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.nouns import Json, RunFacts
 from youden.text.printable import path_part, typed
+from youden.types import Json, RunFacts
 
 ARTIFACTS = ("ranking.csv", "ranking.json", "items.csv", "fit.json", "signature.json", "report.html")
 BATCH = 500

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from youden.errors import StatisticsError
-from youden.nouns import Scores
-from youden.nouns.pool import Bools, Codes, Floats, freeze
 from youden.registry import Registry
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
 from youden.stats.base.estimator import Estimator, not_fitted, observed_scores
 from youden.streams import own_stream
+from youden.types import Scores
+from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:

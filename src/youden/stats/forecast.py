@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from youden.nouns.judging import AnswerKind
-from youden.nouns.pool import Floats
 from youden.stats.base.clusters import PRIOR_CLUSTERS
 from youden.stats.trials.trial_errors import ItemContributions
+from youden.types.judging import AnswerKind
+from youden.types.pool import Floats
 
 
 class OwnVariances(NamedTuple):

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import (
     Blocks,
     CentredCovariance,
@@ -23,6 +22,7 @@ from youden.stats.base.clusters import (
     covariance_of_blocks,
     effects_of_pairs,
 )
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)

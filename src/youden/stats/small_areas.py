@@ -19,10 +19,10 @@ import numpy as np
 from scipy.special import expit, log_expit, ndtri
 
 from youden.errors import StatisticsError
-from youden.nouns import QualityLine
-from youden.nouns.pool import Bools, Floats, Positions
 from youden.stats.base.clusters import check_level
 from youden.stats.base.proportions import proportion
+from youden.types import QualityLine
+from youden.types.pool import Bools, Floats, Positions
 
 FEWEST_AGENTS = 5
 """Labelled agents below which no line is drawn: labels alone speak."""

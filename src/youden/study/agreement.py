@@ -14,10 +14,6 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.nouns import ScoreKind, Scores, Target
-from youden.nouns.pool import Bools, Floats, or_none
-from youden.nouns.recommendation import Recommendation
-from youden.nouns.results import ABOUT
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
 from youden.stats.base.links import LINKS
@@ -28,6 +24,10 @@ from youden.stats.trials.comparisons import tied_places
 from youden.study.judge_shifts import JudgeShifts, correlation, judge_shifts, shift_words
 from youden.study.judged_runs import MatchItems, SideBySide, read_judged, side_by_side, with_families
 from youden.text.sentences import with_interval
+from youden.types import ScoreKind, Scores, Target
+from youden.types.pool import Bools, Floats, or_none
+from youden.types.recommendation import Recommendation
+from youden.types.results import ABOUT
 
 MOST_TURNED = 5
 

@@ -15,8 +15,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from youden.errors import PlanError
-from youden.nouns import Json, Progress, ScoreKind, SplitRule
-from youden.nouns.pool import Bools, Floats, plain_fields
 from youden.protocol.designs.cell_designs import NLogN
 from youden.protocol.designs.repair import StarvedError
 from youden.stats.baselines import BASELINES, Baseline
@@ -24,6 +22,8 @@ from youden.streams import own_stream, stream
 from youden.study.grid import Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
 from youden.study.replaying import World
+from youden.types import Json, Progress, ScoreKind, SplitRule
+from youden.types.pool import Bools, Floats, plain_fields
 
 N_RESAMPLES = 1000
 LEVEL = 0.95

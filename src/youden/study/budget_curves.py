@@ -15,19 +15,19 @@ import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError, StatisticsError
-from youden.nouns import PAIRED, Plan, Pool, Progress, ScoreKind, Verdicts
-from youden.nouns.pool import Floats, or_none
+from youden.pipeline.additive_abilities import fitted
+from youden.pipeline.ranking import abilities_of
+from youden.pipeline.rounds import run_rounds
 from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally, train_scores
-from youden.run.additive_fits import fitted
-from youden.run.ranking import abilities_of
-from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
 from youden.streams import own_stream
 from youden.study.grid import grid
 from youden.study.replaying import World, paired_mean_first, replay
+from youden.types import PAIRED, Plan, Pool, Progress, ScoreKind, Verdicts
+from youden.types.pool import Floats, or_none
 
 TOPS = (1, 3, 5)
 N_SPLITS = 20

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from youden.errors import ConfigError
-from youden.nouns import Json
-from youden.nouns.pool import or_none
 from youden.study.budget_curves import BudgetRow, BudgetStudy
 from youden.study.link_curl import LITTLE
 from youden.text.sentences import counted
+from youden.types import Json
+from youden.types.pool import or_none
 
 Measure = Literal["rho", "recall", "halfwidth", "regret"]
 SMALL = ("halfwidth", "regret")

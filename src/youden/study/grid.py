@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError, StatisticsError
-from youden.nouns import Progress, ScoreKind, Scores, Split, SplitRule
-from youden.nouns.pool import Floats
 from youden.protocol.plan import draw_split
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -22,6 +20,8 @@ from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.stats.baselines import Baseline
 from youden.study.known_groups import Contrast
 from youden.study.replaying import World
+from youden.types import Progress, ScoreKind, Scores, Split, SplitRule
+from youden.types.pool import Floats
 
 Drawn = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
 """From a row's figures at one seed to those at all of them, float[seeds, figures], or why it cannot be drawn."""

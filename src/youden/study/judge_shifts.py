@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.judges.curved_relation import curve_share
 from youden.stats.judges.judge_shift import JudgeShift, LabelShift, RankingSeen, judge_shift, label_shift, ranking_seen
@@ -21,6 +20,7 @@ from youden.stats.trials.comparisons import holm
 from youden.streams import own_stream
 from youden.study.judged_runs import SideBySide
 from youden.text.sentences import signed, with_interval
+from youden.types.pool import Bools, Floats
 
 FALSE_CLAIMS = 0.05
 """Chance, over both judges together, that a self-preference is claimed where there is none."""

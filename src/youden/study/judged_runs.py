@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
-from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Scores, Split, Target, Verdicts
-from youden.nouns.pool import Bools, Floats, Ids
-from youden.nouns.recommendation import Recommendation
+from youden.pipeline.ranking import differences_of, differences_of_rates
 from youden.protocol.blocks import extensions_of
 from youden.protocol.scores import train_scores
-from youden.run.ranking import differences_of, differences_of_rates
-from youden.stats.trials.choice import reliability
+from youden.stats.trials.best_selection import reliability
 from youden.stats.trials.comparisons import Differences
+from youden.types import MISSING_REASONS, PAIRED, Rates, ScoreKind, Scores, Split, Target, Verdicts
+from youden.types.pool import Bools, Floats, Ids
+from youden.types.recommendation import Recommendation
 
 MatchItems = Literal["id", "number"]
 _TRIAL = ["item", "first", "second", "arm", "other_item", "replicate", "first_repeat", "second_repeat"]

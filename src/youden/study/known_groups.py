@@ -9,11 +9,11 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.nouns import RankingRow
-from youden.nouns.pool import Bools
 from youden.stats.base.metrics import Metric, auc_interval
 from youden.streams import own_stream
 from youden.study.replaying import World
+from youden.types import RankingRow
+from youden.types.pool import Bools
 
 PAPER_ABOVE = ("faithful",)
 PAPER_BELOW = ("strategic", "low-effort")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import LinkFacts, Rates, ScoreKind, Scores
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.curl.quantiles import Coincident, MedianDifference, median_differences
 from youden.streams import own_stream
+from youden.types import LinkFacts, Rates, ScoreKind, Scores
 
 PAPER_RULE = 0.2
 NO_STRUCTURE = 1.349

@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 
 from youden.errors import ConfigError
-from youden.nouns import Progress
 from youden.stats.curl.link_table import links_table
 from youden.stats.curl.quantiles import median_differences
 from youden.streams import own_stream
@@ -25,6 +24,7 @@ from youden.study.grid import Spread
 from youden.study.known_groups import contrast
 from youden.study.replaying import World
 from youden.study.sparsity import Regime, SparsityStudy, study_sparsity
+from youden.types import Progress
 
 Domain = Literal["PubMed", "OPUS", "ICLR"]
 DOMAINS: dict[Domain, tuple[str, ...]] = {

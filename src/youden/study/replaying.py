@@ -10,7 +10,10 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.nouns import (
+from youden.protocol.scores import pooled_fpr, train_scores
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.streams import own_stream
+from youden.types import (
     INDEPENDENT,
     MISSING_REASONS,
     PAIRED,
@@ -23,10 +26,7 @@ from youden.nouns import (
     Split,
     Verdicts,
 )
-from youden.nouns.pool import Floats, ReadOnly
-from youden.protocol.scores import pooled_fpr, train_scores
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.streams import own_stream
+from youden.types.pool import Floats, ReadOnly
 
 DENSE_ENOUGH = 0.9
 """Share of ordered pairs that a run must have asked to stand in for the judge; below it is a pilot."""

@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import Json, Progress, ScoreKind, Scores, SplitRule
-from youden.nouns.pool import Bools, Floats, plain_fields
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.cell_designs import CellDesign
@@ -26,6 +24,8 @@ from youden.streams import stream
 from youden.study.grid import Fold, Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
 from youden.study.replaying import World, replay
+from youden.types import Json, Progress, ScoreKind, Scores, SplitRule
+from youden.types.pool import Bools, Floats, plain_fields
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from youden.nouns.pool import Floats
 from youden.text.words import Segmented
+from youden.types.pool import Floats
 
 N_GRAM = 5
 COPYING_SHARE = 0.5

@@ -1,4 +1,4 @@
-"""A table of texts, drawn by whoever shows it: as Markdown here, on a terminal by `cli/show.py`.
+"""A table of texts, drawn by whoever shows it: as Markdown here, on a terminal by `cli/output.py`.
 
 Cells are other people's texts too: each drawer makes them safe for its place.
 """

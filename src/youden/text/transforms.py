@@ -19,10 +19,10 @@ import regex
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError
-from youden.nouns import Json
 from youden.registry import Registry
 from youden.text.sentences import first_pieces, pieces, sentences
 from youden.text.words import synonyms, words
+from youden.types import Json
 
 
 def wanted(value: object, allowed: str, *, fits: bool, option: str) -> None:

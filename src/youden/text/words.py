@@ -21,7 +21,7 @@ import regex
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError
-from youden.nouns.pool import Floats, Ids, Objects, ReadOnly, in_file
+from youden.types.pool import Floats, Ids, Objects, ReadOnly, in_file
 
 CLOSEST = 3
 """How many synonyms a word is given at most."""

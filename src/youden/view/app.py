@@ -27,7 +27,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, YoudenError
-from youden.nouns import Json, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.opened_trials import Sources, cells_of, find_sources, judge_of_calls, raw_answers, text_of
@@ -38,6 +37,7 @@ from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
 from youden.report.pages.embed import live_figures, names_in
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
+from youden.types import Json, Verdicts
 from youden.view.shown import LiveRun, Runs, TrialParts, cells_with, named, names_like, stamp, state_of
 
 HOSTS = ("127.0.0.1", "localhost")

@@ -20,13 +20,13 @@ from youden.judging.config.judge_files import load_judge_of_run, price
 from youden.judging.question.questions import keys
 from youden.judging.store.answers import open_store_of_folder
 from youden.judging.store.permission import check_store_allowed
-from youden.nouns import MISSING_REASONS, Plan, Pool, Verdicts
-from youden.nouns.pool import Bools, Floats, Positions
+from youden.pipeline.ranking import rank
 from youden.report.data.answer_blocks import trials_on_disk
 from youden.report.data.ranking_tables import RankedAgent, rank_agents
 from youden.report.data.trial_rows import Column, Page, TrialFilter, TrialLine, TrialRows
-from youden.run.ranking import rank
 from youden.text.printable import printable
+from youden.types import MISSING_REASONS, Plan, Pool, Verdicts
+from youden.types.pool import Bools, Floats, Positions
 
 
 class _Counted(NamedTuple):

@@ -10,7 +10,7 @@ from youden.registry import Registry
 if TYPE_CHECKING:
     from youden.data.exporters.export_files import Exported, Terms
     from youden.data.folder.run_folder import RunFolder
-    from youden.nouns import Pool
+    from youden.types import Pool
 
 
 class Exporter(Protocol):

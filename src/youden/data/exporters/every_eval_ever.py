@@ -18,9 +18,9 @@ from pathlib import Path
 from youden.data.exporters.export_files import Exported, Terms, fresh_folder, of_run
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import Json, Pool, RankingRow, RunFacts, Signature
-from youden.nouns.columns import fields_of
 from youden.text.printable import path_part
+from youden.types import Json, Pool, RankingRow, RunFacts, Signature
+from youden.types.columns import fields_of
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"

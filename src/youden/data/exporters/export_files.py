@@ -12,8 +12,8 @@ import yaml
 from youden.data.atomic import remove_leftovers, replacing_folder
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.nouns import Json, Pool
 from youden.text.sentences import quoted
+from youden.types import Json, Pool
 
 
 @dataclass(frozen=True)

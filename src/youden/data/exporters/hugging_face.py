@@ -22,10 +22,10 @@ from youden.data.folder.run_files import FITTED, missing
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, write_pool
 from youden.errors import ConfigError
-from youden.nouns import Json, Pool
 from youden.text.printable import typed
 from youden.text.sentences import items_compared
 from youden.text.tables import as_markdown, two_sided
+from youden.types import Json, Pool
 
 COPIED = ("plan.parquet", "verdicts.parquet", *(name for name in FITTED if name not in ("pairs.parquet", "moves.json")))
 TYPED = "tables"

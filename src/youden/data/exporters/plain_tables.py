@@ -19,8 +19,8 @@ from youden.data.folder.table_columns import COLUMNS
 from youden.data.pools.pool_reader import responses_of
 from youden.data.schemas import ENDING, build_schemas
 from youden.errors import ConfigError, RunFolderError
-from youden.nouns import Pool
 from youden.text.spreadsheet_cells import GUARDED, guard, is_number, is_run_by_spreadsheets
+from youden.types import Pool
 
 ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
 

@@ -17,7 +17,7 @@ from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, StrictFile, damaged, read_bytes
 from youden.data.folder.table_columns import CURL, ItemRow, ranking_columns
 from youden.errors import RunFolderError
-from youden.nouns import (
+from youden.types import (
     CurlCurve,
     QualityRow,
     RankedBy,
@@ -30,10 +30,10 @@ from youden.nouns import (
     StandingName,
     Target,
 )
-from youden.nouns.columns import Field, TableColumn, columns_of, fields_of
-from youden.nouns.facts import STANDING, STANDINGS, ChoiceFacts
-from youden.nouns.pool import Floats
-from youden.nouns.recommendation import Recommendation
+from youden.types.columns import Field, TableColumn, columns_of, fields_of
+from youden.types.facts import STANDING, STANDINGS, ChoiceFacts
+from youden.types.pool import Floats
+from youden.types.recommendation import Recommendation
 
 if TYPE_CHECKING:
     import pandas as pd

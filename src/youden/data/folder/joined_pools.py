@@ -13,8 +13,8 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolFile, parse, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
-from youden.nouns import Pool
-from youden.nouns.pool import Objects
+from youden.types import Pool
+from youden.types.pool import Objects
 
 _SHOWN = 5
 

@@ -23,8 +23,8 @@ from pydantic import BaseModel, TypeAdapter
 from youden.data.atomic import replacing, replacing_folder
 from youden.data.folder.run_files import VERSION, StrictFile, damaged, missing, parse
 from youden.errors import RunFolderError
-from youden.nouns.columns import TableColumn
-from youden.nouns.pool import Bools, Ids, Positions
+from youden.types.columns import TableColumn
+from youden.types.pool import Bools, Ids, Positions
 
 MANIFEST = "_parts.json"
 

@@ -24,7 +24,8 @@ from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary,
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
 from youden.errors import RunFolderError, YoudenError
-from youden.nouns import (
+from youden.text.printable import typed
+from youden.types import (
     CurlCurve,
     Json,
     Pairs,
@@ -42,9 +43,8 @@ from youden.nouns import (
     Validation,
     Verdicts,
 )
-from youden.nouns.recommendation import Recommendation
-from youden.nouns.results import WhatMoves
-from youden.text.printable import typed
+from youden.types.recommendation import Recommendation
+from youden.types.results import WhatMoves
 
 if TYPE_CHECKING:
     import pandas as pd

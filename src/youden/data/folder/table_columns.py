@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, get_args
 
-from youden.nouns import MISSING_REASONS, ROLES, QualityRow, RankingRow, StandingName, Target
-from youden.nouns.columns import Meaning, TableColumn, columns_of
-from youden.nouns.facts import STANDINGS
+from youden.types import MISSING_REASONS, ROLES, QualityRow, RankingRow, StandingName, Target
+from youden.types.columns import Meaning, TableColumn, columns_of
+from youden.types.facts import STANDINGS
 
 ARMS = ("paired", "independent")
 

@@ -30,7 +30,7 @@ from youden.data.folder.parquet_tables import (
 from youden.data.folder.run_files import StrictFile, damaged, read_bytes
 from youden.data.folder.table_columns import ANSWERS, PAIRS, RATES, REPEATS, TRIALS, VOTE, vote_column
 from youden.errors import RunFolderError
-from youden.nouns import (
+from youden.types import (
     Finding,
     IndependentRule,
     Pairs,
@@ -42,8 +42,8 @@ from youden.nouns import (
     Trials,
     Verdicts,
 )
-from youden.nouns.columns import TableColumn
-from youden.nouns.pool import Bools, Positions
+from youden.types.columns import TableColumn
+from youden.types.pool import Bools, Positions
 
 ROWS_OF_A_PART = 4_000_000
 """Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""

@@ -31,9 +31,9 @@ from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, Ite
 from youden.data.importers.restarting_ids import composite_columns, with_unique_items
 from youden.data.importers.spreadsheets import EXCEL, SEPARATED, SPREADSHEETS, Rows, excel_rows, separated_rows
 from youden.errors import ImportFormatError
-from youden.nouns import Json, Pool
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
+from youden.types import Json, Pool
 
 PLAIN = (".csv", ".tsv", ".jsonl", ".parquet")
 ENDINGS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
-from youden.nouns import Json
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, replace_nonfinite, replace_surrogates
 from youden.text.json_text import parse_json as parse_tolerantly
 from youden.text.regular_files import read_regular, special_kind
 from youden.text.replacements import Replacements
+from youden.types import Json
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

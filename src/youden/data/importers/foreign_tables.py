@@ -31,7 +31,7 @@ from youden.data.importers.restarting_ids import composite_columns
 from youden.data.importers.spreadsheets import SPREADSHEETS, Rows, Say, fill_down
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
-from youden.nouns import Json, Pool
+from youden.types import Json, Pool
 
 _ANSWER_FOLDERS = frozenset(
     {"predictions", "details", "model_answer", "answers", "responses", "generations", "completions"}

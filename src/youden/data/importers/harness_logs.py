@@ -31,10 +31,10 @@ from youden.data.importers.foreign_files import (
 )
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.data.importers.transcripts import Text, as_text, call_of
+from youden.decompression import Unpacked, inflated
 from youden.errors import ImportFormatError
-from youden.nouns import Json
 from youden.text.replacements import Replacements
-from youden.unpacking import Unpacked, inflated
+from youden.types import Json
 
 _ZSTANDARD = 93
 _HEADERS = ("header.json", "_journal/start.json")

@@ -25,8 +25,8 @@ from youden.data.importers.foreign_files import (
 from youden.data.importers.loose_table import separated
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.data.importers.response_values import response_values
-from youden.nouns import Json
 from youden.text.replacements import Replacements
+from youden.types import Json
 
 RESULTS = "results"
 """The folder of AlpacaEval's leaderboard, which calls a model by its folder in there."""

@@ -15,9 +15,9 @@ from youden.data.importers.pool_joiner import NO_TEXTS, ItemsByPrompt, Joiner, n
 from youden.data.importers.response_values import prompt_text, response_values, single
 from youden.data.importers.restarting_ids import composite_columns
 from youden.data.pools.spool import shown
-from youden.nouns import Json
 from youden.text.json_text import replace_nonfinite
 from youden.text.printable import acts
+from youden.types import Json
 
 _STEP = re.compile(r"\[(?P<at>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 

@@ -32,12 +32,12 @@ from youden.data.importers.foreign_files import (
 from youden.data.importers.loose_columns import Columns
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.data.pools.tidy_reader import long_fields
+from youden.decompression import open_parquet, unpacked
 from youden.errors import ConfigError, ImportFormatError
-from youden.nouns import Agent, Json
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.spreadsheet_cells import GUARDED, without_guards
-from youden.unpacking import open_parquet, unpacked
+from youden.types import Agent, Json
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}

@@ -16,11 +16,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from youden.data.importers.foreign_files import wrong
-from youden.nouns import Agent, Item, Pool, Rates, Split
-from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.text.printable import acts
 from youden.text.regular_files import read_regular
 from youden.text.yaml_text import misfit
+from youden.types import Agent, Item, Pool, Rates, Split
+from youden.types.pool import Floats, Ids, ReadOnly
 
 _GROUPS: tuple[dict[str, str], ...] = (
     {

@@ -18,11 +18,11 @@ from youden.data.importers.foreign_files import spelled_alike
 from youden.data.importers.response_values import response_values
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
-from youden.nouns import Agent, Item, Pool
-from youden.nouns.pool import Bools, Objects
 from youden.text.printable import acts, printable
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
+from youden.types import Agent, Item, Pool
+from youden.types.pool import Bools, Objects
 
 T = TypeVar("T")
 LISTED = 5

@@ -15,13 +15,13 @@ from typing import IO, Any, Protocol
 
 from youden.data.importers.foreign_files import read_text, wrong
 from youden.data.importers.loose_table import separated
+from youden.decompression import Unpacked
 from youden.errors import ImportFormatError, InputError
-from youden.nouns import Json
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 from youden.text.spreadsheet_cells import GUARDED, without_guards
-from youden.unpacking import Unpacked
+from youden.types import Json
 
 
 class Say(Protocol):

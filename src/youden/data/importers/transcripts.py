@@ -27,8 +27,8 @@ from youden.data.importers.foreign_files import (
 )
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.errors import ImportFormatError
-from youden.nouns import Json
 from youden.text.replacements import Replacements
+from youden.types import Json
 
 Text = Literal["answer", "transcript"]
 """What a response is: the last thing an agent said, or all that it did."""

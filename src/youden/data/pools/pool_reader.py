@@ -17,11 +17,11 @@ from youden.data.atomic import replacing
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
 from youden.data.pools.tidy_reader import read_csv, read_frame, read_parquet
 from youden.errors import ConfigError, PoolError
-from youden.nouns import Agent, Item, Json, Pool
-from youden.nouns.pool import SEPARATOR, Positions
 from youden.resources import find, report_shadow_at
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, parse_json
 from youden.text.printable import typed
+from youden.types import Agent, Item, Json, Pool
+from youden.types.pool import SEPARATOR, Positions
 
 if TYPE_CHECKING:
     import pandas as pd

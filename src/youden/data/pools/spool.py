@@ -19,11 +19,11 @@ from weakref import finalize
 import numpy as np
 
 from youden.errors import PoolError
-from youden.nouns.pool import SEPARATOR, Objects, Positions, TextsInFile, in_file
 from youden.text.json_text import replace_surrogates
 from youden.text.printable import acts, printable
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
+from youden.types.pool import SEPARATOR, Objects, Positions, TextsInFile, in_file
 
 MOST_IN_MEMORY = 200_000_000
 """Bytes of all texts together. Those of a larger pool go into a file among the machine's temporary ones, which has no name and is

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
-from youden.nouns import Agent, Item, Pool
-from youden.nouns.pool import SEPARATOR, Positions
+from youden.decompression import open_parquet, unpacked
 from youden.text.printable import acts
 from youden.text.spreadsheet_cells import GUARDED, without_guards
-from youden.unpacking import open_parquet, unpacked
+from youden.types import Agent, Item, Pool
+from youden.types.pool import SEPARATOR, Positions
 
 if TYPE_CHECKING:
     import pandas as pd

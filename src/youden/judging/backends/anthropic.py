@@ -15,7 +15,7 @@ from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection, parsed, request_body
 from youden.judging.call.reply import checked
 from youden.judging.call.reply_errors import object_or_empty
-from youden.nouns import Completion, Request
+from youden.types import Completion, Request
 
 VERSION = "2023-06-01"
 _ROOM = 4096

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from youden.errors import JudgeError
-from youden.nouns import MISSING_REASONS, PAIRED, Plan, Verdicts
 from youden.registry import place_of
+from youden.types import MISSING_REASONS, PAIRED, Plan, Verdicts
 
 SameSource = Callable[[str, str], float | bool | None]
 """Of two responses: yes or no, or how likely, from 0 to 1; None where it cannot say."""

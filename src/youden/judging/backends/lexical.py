@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError, JudgeError, PlanError
-from youden.nouns import PAIRED, Finding, Json, Plan, Pool, Verdicts
-from youden.nouns.pool import Floats, Ids
 from youden.streams import own_stream
 from youden.text.similarity import (
     COPYING_SHARE,
@@ -26,6 +24,8 @@ from youden.text.similarity import (
     word_matrix,
 )
 from youden.text.words import Segmented, segment
+from youden.types import PAIRED, Finding, Json, Plan, Pool, Verdicts
+from youden.types.pool import Floats, Ids
 
 Index = NDArray[np.int64]
 

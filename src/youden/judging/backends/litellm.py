@@ -20,8 +20,8 @@ from youden.judging.call.connection import Connection, request_body, retry_after
 from youden.judging.call.failures import CallError, ending_code, fate, http_error, unless_echoed
 from youden.judging.call.reply import NO_COOKIES, checked, join_contents, read_response
 from youden.judging.call.reply_errors import error_inside
-from youden.nouns import Completion, Request
 from youden.text.json_text import parse_json
+from youden.types import Completion, Request
 
 _NO_KEY = "none"
 _NO_CREDENTIALS = ("unable to locate credentials", "default credentials were not found")

@@ -17,7 +17,7 @@ from youden.judging.backends.wire import broken
 from youden.judging.call.connection import Connection, parsed, request_body, status_error
 from youden.judging.call.failures import CallError, unless_echoed
 from youden.judging.call.reply import NO_COOKIES, checked, read_response
-from youden.nouns import Completion, Request
+from youden.types import Completion, Request
 
 _NO_KEY = "none"
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from youden.errors import JudgeError
 from youden.judging.call.failures import TOO_MANY, CallError, is_silence
-from youden.nouns import MISSING_REASONS, Completion, Finding, Judge, Plan, Request, Verdicts
-from youden.nouns.pool import Codes
+from youden.types import MISSING_REASONS, Completion, Finding, Judge, Plan, Request, Verdicts
+from youden.types.pool import Codes
 
 IN_A_ROW = 3
 """So many failures in a row leave a server out; one does, where it turns every call down or takes no connection."""

@@ -12,7 +12,7 @@ from youden.judging.call.connection import Connection, parsed, request_body, sta
 from youden.judging.call.failures import PROXY_REFUSED, CallError, fate, unless_echoed
 from youden.judging.call.proxies import environment_proxy
 from youden.judging.call.reply import MOST_BYTES, checked, read_bounded
-from youden.nouns import Completion, Request
+from youden.types import Completion, Request
 
 
 class WireJudge:

@@ -17,8 +17,8 @@ from youden.judging.call.account_errors import ErrorParts, error_parts
 from youden.judging.call.failures import CallError, Failure, http_error, in_words
 from youden.judging.call.proxies import environment_proxy
 from youden.judging.call.secrets import keep_secret
-from youden.nouns import Completion, Finding, Judge, Request
 from youden.text.json_text import parse_json
+from youden.types import Completion, Finding, Judge, Request
 
 
 def _host(parts: SplitResult) -> str:

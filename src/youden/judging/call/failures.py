@@ -14,7 +14,7 @@ from typing import Literal
 from youden.errors import JudgeError
 from youden.judging.call.account_errors import NO_CREDIT, account_error, is_echo
 from youden.judging.call.secrets import hidden, hidden_in_part
-from youden.nouns import Request
+from youden.types import Request
 
 FailureKind = Literal["retry", "rejected", "stop"]
 

@@ -20,9 +20,9 @@ from typing import Any
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply_errors import UNKNOWN_STATUS, error_inside, object_or_empty
 from youden.judging.call.secrets import hidden
-from youden.nouns import Completion, Request
 from youden.text.printable import sendable
 from youden.text.reasoning import split_reasoning
+from youden.types import Completion, Request
 
 MOST_BYTES = 16_000_000
 """Of a reply, unpacked. The longest text that a model writes is a hundredth of it."""

@@ -16,9 +16,9 @@ from youden.judging.call.connection import Connection, basic_authorization, publ
 from youden.judging.config.answering import Answering, Fetching
 from youden.judging.config.trust import BASE_URLS, KeyUse, check_uses, host_of, is_loopback, key_uses
 from youden.judging.question.questions import Questions
-from youden.nouns import Json
-from youden.nouns.judging import AnswerKind
 from youden.resources import stays_in_folder
+from youden.types import Json
+from youden.types.judging import AnswerKind
 
 DOTENV = ".env"
 _NOT_PARAMETERS = {"model", "messages", "temperature", "max_tokens", "seed", "stream", "n"}

@@ -21,9 +21,9 @@ from typing import Literal
 import orjson
 
 from youden.judging.question.prompts import Prompt
-from youden.nouns import Completion, Json
 from youden.text.json_text import parse_json
 from youden.text.reasoning import split_reasoning
+from youden.types import Completion, Json
 
 Decision = Literal["text", "json", "logprobs"]
 

@@ -16,11 +16,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.errors import ConfigError
-from youden.nouns import Message
 from youden.resources import find, stays_in_folder
 from youden.text.printable import sendable
 from youden.text.regular_files import read_regular_text
 from youden.text.yaml_text import YamlError, front_matter, misfit
+from youden.types import Message
 
 Parser = Literal["label/1"]
 

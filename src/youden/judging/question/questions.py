@@ -19,9 +19,9 @@ import orjson
 from youden.errors import InputError
 from youden.judging.question.parsing import Decision, Reading, Truncation, decision_hint, read_answer, shortened
 from youden.judging.question.prompts import Prompt, fence_of
-from youden.nouns import INDEPENDENT, Completion, Json, Plan, Request
-from youden.nouns.pool import Bools, Positions
 from youden.text.printable import sendable
+from youden.types import INDEPENDENT, Completion, Json, Plan, Request
+from youden.types.pool import Bools, Positions
 
 SCHEMA = 1
 """Version of the canonical request; a new one makes every stored key unknown."""

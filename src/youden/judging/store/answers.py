@@ -32,13 +32,13 @@ import orjson
 from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
-from youden.judging.store.claims import Claims
 from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Place, Row, all_rows
+from youden.judging.store.leases import Claims
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
 from youden.judging.store.sqlite import explanation
-from youden.nouns import Completion, Json
 from youden.registry import Registry
 from youden.text.printable import is_file, is_on_network, shown
+from youden.types import Completion, Json
 
 
 def payment_of(usd: float, completion: Completion | None) -> Payment:

@@ -16,7 +16,7 @@ from youden.errors import ConfigError
 from youden.judging.call.failures import CallError
 from youden.judging.store.answers import completion_from, open_store
 from youden.judging.store.contract import KEPT
-from youden.nouns import Completion, Json
+from youden.types import Completion, Json
 
 AT_ONCE = 1000
 

@@ -21,8 +21,8 @@ from psycopg import errors
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.secrets import keep_secret
 from youden.judging.store.contract import TABLES, VERSION, PendingWrites, definition, other_form
-from youden.judging.store.silence import DEADLINE, NoSignError, Silence, ending, max_wait
 from youden.judging.store.statements import How, Session, SqlPlace, T
+from youden.judging.store.watchdog import DEADLINE, NoSignError, Silence, ending, max_wait
 from youden.text.printable import shown, without_secret
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from youden.errors import PlanError
-from youden.nouns import Design, IndependentRule, Json
 from youden.registry import Registry
+from youden.types import Design, IndependentRule, Json
 
 
 class MakeDesign(Protocol):

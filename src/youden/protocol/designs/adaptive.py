@@ -1,7 +1,7 @@
 """Designs that ask in rounds: until intervals have a width, or until who is best is known near enough.
 
 `Width` asks cyclic slots of all agents alike, so no round favours anybody. How many slots come next, and whether it is enough, is
-decided from the answers (`run/rounds.py`); here is what they are.
+decided from the answers (`pipeline/rounds.py`); here is what they are.
 
 `Adaptive` asks a pilot of all agents, then fewer and fewer contenders, all of them the same: one item, one partner, one order.
 """
@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PLAN, Drawn, Plan, Rounds, Trials
-from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, OverTrials, check_shared, numbered, slots
 from youden.protocol.designs.repair import check_count, check_positive, check_share
+from youden.types import PLAN, Drawn, Plan, Rounds, Trials
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 SHARE = 0.9
 """Share of agents that keep the width where nobody names one: a single odd agent can take as many calls again as all others."""
@@ -127,7 +127,7 @@ class Adaptive(OverTrials):
     has as much of what is left, and contenders are the agents nearest to the edge of the top, midway between the last one in
     it and the first one out of it: fewer each round, by a larger factor in the first ones, to `top` + 1. With `within`, the
     pilot has .04/within² slots, 24 at least and at most a quarter of the budget, and each round asks those who keep the bound
-    from being there as much as they seem to need (`run/rounds.py`). A `pilot` that is given holds in either case: that share
+    from being there as much as they seem to need (`pipeline/rounds.py`). A `pilot` that is given holds in either case: that share
     of the budget. The run ends when those named are at most `within` behind the last one that belongs to the top, None for 0;
     or when the budget is spent.
 

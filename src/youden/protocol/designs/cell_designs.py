@@ -15,8 +15,6 @@ from typing import ClassVar
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import Drawn, IndependentRule, Trials
-from youden.nouns.pool import Bools, Floats
 from youden.protocol.designs.cyclic import OverTrials, check_shared
 from youden.protocol.designs.repair import (
     check_connected,
@@ -29,6 +27,8 @@ from youden.protocol.designs.repair import (
     n_comparisons,
     repair,
 )
+from youden.types import Drawn, IndependentRule, Trials
+from youden.types.pool import Bools, Floats
 
 _BISECTIONS = 24
 _DEFAULT_SHARE = 1 / 3

@@ -15,9 +15,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import Drawn, IndependentRule, Trials
-from youden.nouns.pool import Bools, Ids
 from youden.protocol.designs.repair import PairRule, check_pairs, compare, n_comparisons
+from youden.types import Drawn, IndependentRule, Trials
+from youden.types.pool import Bools, Ids
 
 MIN_SLOTS = 2
 

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import Trials
-from youden.nouns.pool import Bools, Floats, Ids, Positions
+from youden.types import Trials
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 PairRule = Literal["ordered", "unordered"]
 

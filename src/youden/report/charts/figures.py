@@ -10,7 +10,6 @@ from functools import partial
 import altair as alt
 import numpy as np
 
-from youden.nouns.pool import Bools, Floats
 from youden.report.charts import checks as check_charts
 from youden.report.charts.marks import (
     SCORE,
@@ -27,6 +26,7 @@ from youden.report.charts.marks import (
 )
 from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
+from youden.types.pool import Bools, Floats
 
 LINKED = "#d1242f"
 

@@ -12,9 +12,9 @@ import numpy as np
 from altair.utils.schemapi import debug_mode
 from numpy.typing import NDArray
 
-from youden.nouns import Json
 from youden.report.data.summary import Summary
 from youden.text.printable import printable
+from youden.types import Json
 
 Value = str | int | float | bool | None
 Column = Sequence[Value] | NDArray[np.float64] | NDArray[np.int64]

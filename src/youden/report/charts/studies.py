@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
-from youden.practice.stressing import Stress
 from youden.report.charts.marks import (
     GROUP_COLOURS,
     Figure,
@@ -27,6 +26,7 @@ from youden.study.budget_goals import Goal, recommend
 from youden.study.grid import Spread
 from youden.study.sparsity import SparsityStudy
 from youden.text.printable import printable
+from youden.workflows.stressing import Stress
 
 
 @unchecked

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from youden.errors import ConfigError
-from youden.nouns import Json
 from youden.report.data.report import ReportData
 from youden.text.printable import printable
+from youden.types import Json
 
 if TYPE_CHECKING:
-    from youden.practice.stressing import Stress
     from youden.report.charts.marks import Figure
+    from youden.workflows.stressing import Stress
 
 NEEDED = ("altair",)
 NEEDED_BY_PICTURES = ("altair", "vl_convert")

@@ -14,8 +14,6 @@ from scipy.special import ndtri
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
-from youden.nouns import PAIRED, Verdicts
-from youden.nouns.pool import Floats
 from youden.protocol.independent import same_trials
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
@@ -30,6 +28,8 @@ from youden.study.agreement import study_judges
 from youden.study.judge_shifts import correlation
 from youden.study.judged_runs import read_judged, side_by_side
 from youden.text.tables import Table, fixed, two_sided
+from youden.types import PAIRED, Verdicts
+from youden.types.pool import Floats
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from youden.nouns.finding import Fact, Finding
-from youden.nouns.pool import Bools, Floats, ReadOnly, or_none
+from youden.pipeline.text_length import length_correlation, length_finding
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import binned, edges
 from youden.report.data.summary import Summary
-from youden.run.text_length import length_correlation, length_finding
 from youden.stats.base.clusters import effects_of_pairs
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.partners import LinkedPairs, PairMeans, linked_pairs
 from youden.stats.trials.comparisons import tied_places
 from youden.text.tables import Table, fixed
+from youden.types.finding import Fact, Finding
+from youden.types.pool import Bools, Floats, ReadOnly, or_none
 
 FEWEST = 5
 """With fewer agents a rank correlation says nothing."""

@@ -9,10 +9,10 @@ import numpy as np
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.nouns import Pool, Scores, Verdicts
-from youden.nouns.pool import Bools, Floats
 from youden.report.data.answer_blocks import Predictions, TrialSource, trials_on_disk
 from youden.stats.partners import PairMeans
+from youden.types import Pool, Scores, Verdicts
+from youden.types.pool import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import betaincinv
 
-from youden.nouns.pool import Floats, Positions, ReadOnly
 from youden.report.data.evidence import Evidence
 from youden.stats.trials.false_positives import YesCounts
 from youden.streams import own_stream
+from youden.types.pool import Floats, Positions, ReadOnly
 
 MAX_TILES = 12_000
 """Above so many cells a heatmap is drawn in bins, and says so."""

@@ -12,11 +12,11 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.store.answers import open_store_of_folder
-from youden.nouns import Completion, Json, Pool, Verdicts
 from youden.report.data.evidence import ReportTexts
 from youden.report.data.ranking_tables import clipped, readable
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialLine
+from youden.types import Completion, Json, Pool, Verdicts
 
 Cell = tuple[int, int, int]
 MAX_TRIALS = 2_000

@@ -16,15 +16,15 @@ import regex
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
-from youden.nouns import AgentMove, Agreement, Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
-from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
-from youden.nouns.facts import CHANCE, ChoiceFacts
-from youden.nouns.label_facts import LabelFacts
 from youden.report.data.evidence import ReportTexts, ToldApart
 from youden.stats.trials.comparisons import tied_places
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
 from youden.text.tables import Table, fixed, two_sided
+from youden.types import AgentMove, Agreement, Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
+from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
+from youden.types.facts import CHANCE, ChoiceFacts
+from youden.types.label_facts import LabelFacts
 
 _ACTING = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
 

@@ -12,8 +12,6 @@ from itertools import zip_longest
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import CurlCurve, Finding
-from youden.nouns.pool import Floats, Positions
 from youden.report.data.doubts import Doubts, look_for_doubts
 from youden.report.data.evidence import Evidence, gather, open_texts
 from youden.report.data.grids import (
@@ -33,6 +31,8 @@ from youden.report.data.trial_reading import LEAST_PARTNERS, CostFacts, JudgeQua
 from youden.report.data.trial_rows import Kind, TrialLine
 from youden.report.data.warnings import Group, advise, grouped
 from youden.streams import own_stream
+from youden.types import CurlCurve, Finding
+from youden.types.pool import Floats, Positions
 
 N_SHOWN = 5
 """Partners and items at either end of one agent."""

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import CallFacts, Finding, LinkFacts, QualityFacts, RunFacts, ScoreKind, Validation
-from youden.nouns.columns import TableColumn
-from youden.nouns.results import ABOUT, WhatMoves
-from youden.practice.extend import extension_words
+from youden.pipeline.alternative_rankings import standing_line
 from youden.report.data.ranking_tables import (
     RankedAgent,
     current_labels,
@@ -20,9 +17,12 @@ from youden.report.data.ranking_tables import (
     shown,
     shown_columns,
 )
-from youden.run.standings import standing_line
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, bar, fixed, two_sided
+from youden.types import CallFacts, Finding, LinkFacts, QualityFacts, RunFacts, ScoreKind, Validation
+from youden.types.columns import TableColumn
+from youden.types.results import ABOUT, WhatMoves
+from youden.workflows.extend import extension_words
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "

@@ -17,8 +17,6 @@ from youden.data.folder.trial_tables import TrialBlock
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import load_judge_of_run, price
 from youden.judging.store.answers import open_store_of_folder
-from youden.nouns import INDEPENDENT, PAIRED, CallFacts, Plan
-from youden.nouns.pool import Floats, Positions
 from youden.report.data.answer_blocks import (
     AnswerAgreement,
     Predictions,
@@ -30,6 +28,8 @@ from youden.report.data.answer_blocks import (
 from youden.report.data.grids import FalseAlarm, false_alarms
 from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, surprising
 from youden.stats.trials.false_positives import YesCounts
+from youden.types import INDEPENDENT, PAIRED, CallFacts, Plan
+from youden.types.pool import Floats, Positions
 
 MAX_TIMED = 1_000_000
 """Calls whose seconds are told at most; of more it is every so many."""

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
-from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
 from youden.report.data.answer_blocks import codes_of, repeats_of
+from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
+from youden.types.pool import Bools, Codes, Floats, Ids, Positions, freeze
 
 Kind = Literal["independent yes", "judges differ", "answers differ", "no answer", "paired no", "ordinary"]
 KINDS: tuple[Kind, ...] = (

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from youden.nouns.finding import About, Finding, kind_of
 from youden.report.data.doubts import Doubts
 from youden.report.data.summary import Summary
+from youden.types.finding import About, Finding, kind_of
 
 MISSING_SHARE = 0.01
 LITTLE_R2 = 0.5

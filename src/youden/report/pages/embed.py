@@ -18,9 +18,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from youden.nouns import Json
-from youden.nouns.finding import kind_of
-from youden.practice.quality import quality_table
+from youden.pipeline.variance_components import moves_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
 from youden.report.data.doubts import groups_table
@@ -28,10 +26,12 @@ from youden.report.data.ranking_tables import RankedAgent, disagreements_table, 
 from youden.report.data.report import AgentPage, ReportData, TrialFacts
 from youden.report.data.summary import links_table
 from youden.report.data.trial_rows import TrialLine
-from youden.run.what_moves import moves_table
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
 from youden.text.tables import fixed
+from youden.types import Json
+from youden.types.finding import kind_of
+from youden.workflows.quality import quality_table
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure

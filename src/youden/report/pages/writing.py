@@ -16,10 +16,6 @@ from xml.etree import ElementTree as ET
 
 from youden.data.atomic import replacing
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import Finding, Json
-from youden.nouns.pool import plain_fields
-from youden.practice.gate import Gate, footing, of_all, sentence, table, to_do
-from youden.practice.stressing import NOTES, Stress, attacks_table, conclusion
 from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
 from youden.report.data.comparison import Comparison, compare_runs
@@ -30,6 +26,10 @@ from youden.stats.trials.noninferiority import Verdict
 from youden.text.printable import printable
 from youden.text.sentences import counted, items_compared, quoted
 from youden.text.tables import as_markdown, fixed
+from youden.types import Finding, Json
+from youden.types.pool import plain_fields
+from youden.workflows.gate import Gate, footing, of_all, sentence, table, to_do
+from youden.workflows.stressing import NOTES, Stress, attacks_table, conclusion
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats
 from youden.stats.additive.elimination import Effects, Equations, equate, sides, solve
 from youden.stats.additive.observed_cells import Cells
+from youden.types.pool import Bools, Floats
 
 SIGNS = (1.0, -1.0)
 MAX_BOX_ROUNDS = 50

@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike
 from scipy.linalg import inv
 
 from youden.errors import StatisticsError
-from youden.nouns import Scores
-from youden.nouns.cells import CellIndex, ScoredCells
-from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
 from youden.stats.additive.observed_cells import check_cells
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
 from youden.stats.base.clusters import CentredCovariance, check_level, covariance_of_blocks
 from youden.stats.base.estimator import Estimator, check_score_matrix, check_scored_cells, no_cells, not_fitted
 from youden.stats.trials.comparisons import agent_components
+from youden.types import Scores
+from youden.types.cells import CellIndex, ScoredCells
+from youden.types.pool import Bools, Floats, Ids, Positions, freeze
 
 _EXACT = 1e-9
 """A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""

@@ -18,8 +18,8 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats
 from youden.stats.additive.observed_cells import Cells, IdColumn
+from youden.types.pool import Bools, Floats
 
 MAX_DENSE_ENTRIES = 8_000_000
 """Largest weight matrix that is stored densely."""

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from youden.errors import StatisticsError
-from youden.nouns import Scores
-from youden.nouns.pool import Floats, Positions
 from youden.stats.additive.solver import Solution, solve_additive
 from youden.stats.base.estimator import Estimator, not_fitted, observed_scores
 from youden.stats.base.links import LINKS, Link
+from youden.types import Scores
+from youden.types.pool import Floats, Positions
 
 RaschMethod = Literal["least-squares", "quasi"]
 RaschStatus = Literal["ok", "disconnected", "not_converged"]

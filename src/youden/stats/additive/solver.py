@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.additive.bounds import Fit, fit_box, fit_censored, fit_plain
 from youden.stats.additive.elimination import Equations, equate, reaches_all_rows
 from youden.stats.additive.observed_cells import Cells, check_cells, check_range
 from youden.stats.base.estimator import check_constraint, check_ridge
 from youden.stats.trials.comparisons import agent_components, disconnected
+from youden.types.pool import Floats, Ids, ReadOnly
 
 Constraint = Literal["none", "clip", "box", "censored"]
 _CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
-from youden.nouns.pool import Bools, Floats, Positions
 from youden.stats.base.clusters import (
     NOTHING,
     Blocks,
@@ -26,6 +25,7 @@ from youden.stats.base.clusters import (
     by_level,
     covariance_of_blocks,
 )
+from youden.types.pool import Bools, Floats, Positions
 
 _OPEN = 1e-9
 """An eigenvalue below this share of the largest is a direction that no trial tells."""

@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 def check_level(level: float) -> None:

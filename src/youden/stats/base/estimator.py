@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.nouns import Scores
-from youden.nouns.cells import ScoredCells
-from youden.nouns.pool import Floats
+from youden.types import Scores
+from youden.types.cells import ScoredCells
+from youden.types.pool import Floats
 
 
 def check_score_matrix(

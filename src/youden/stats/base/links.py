@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
-from youden.nouns.pool import Floats
+from youden.types.pool import Floats
 
 CLIP = 0.99
 """Largest |s| that probit and logit tell apart: the judge's lattice reaches ±1, where both are infinite."""

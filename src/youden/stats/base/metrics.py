@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids
 from youden.stats.base.clusters import check_level
+from youden.types.pool import Bools, Floats, Ids
 
 
 class RankRange(NamedTuple):

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from youden.errors import StatisticsError
-from youden.nouns import Scores
-from youden.nouns.cells import CellIndex
-from youden.nouns.pool import Floats, ReadOnly
 from youden.stats.additive.clipped_linear import explained
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.clusters import NOTHING
 from youden.stats.base.estimator import observed_scores
+from youden.types import Scores
+from youden.types.cells import CellIndex
+from youden.types.pool import Floats, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)

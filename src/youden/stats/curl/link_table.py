@@ -15,9 +15,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from youden.nouns import CurlCurve, LinkFacts, Scores
-from youden.nouns.cells import CellIndex
-from youden.nouns.pool import Floats
 from youden.stats.additive.clipped_linear import explained
 from youden.stats.base.estimator import check_score_matrix, check_scored_cells
 from youden.stats.base.links import LINKS
@@ -25,6 +22,9 @@ from youden.stats.curl.additivity import additive_residuals
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
 from youden.streams import own_stream
+from youden.types import CurlCurve, LinkFacts, Scores
+from youden.types.cells import CellIndex
+from youden.types.pool import Floats
 
 
 class Estimates(NamedTuple):

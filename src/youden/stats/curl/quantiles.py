@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats, Positions
 from youden.stats.base.clusters import check_level
 from youden.stats.base.estimator import check_score_matrix
 from youden.stats.base.links import LINKS
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
+from youden.types.pool import Floats, Positions
 
 _MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Positions
+from youden.types.pool import Bools, Floats, Positions
 
 _AT_ONCE = 2**20
 """Cells of a block, which stays in a processor's cache."""

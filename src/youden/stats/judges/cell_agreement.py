@@ -10,9 +10,9 @@ import numpy as np
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats
 from youden.stats.base.clusters import check_level
 from youden.stats.base.metrics import Metric, rank_correlation, shapes_differ
+from youden.types.pool import Bools, Floats
 
 
 def cohen_kappa(one: Floats, other: Floats) -> float:

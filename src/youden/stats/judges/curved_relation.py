@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.base.clusters import UNSEEN, unseen_square
+from youden.types.pool import Floats, Ids, ReadOnly
 
 _RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
 _NOTHING = 1e-9

@@ -11,10 +11,10 @@ import math
 import numpy as np
 from scipy.special import fdtrc, ndtri, stdtrit
 
-from youden.nouns.pool import Floats, Ids
 from youden.stats.base.clusters import CentredCovariance, check_level
 from youden.stats.base.metrics import Metric
 from youden.stats.base.proportions import Proportion, difference, proportion
+from youden.types.pool import Floats, Ids
 
 
 class ItemTotals:

@@ -17,11 +17,11 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import NOTHING, check_level
 from youden.stats.judges.curved_relation import CurvedRelation, curved_relation
 from youden.stats.trials.comparisons import holm
 from youden.stats.trials.noninferiority import unseen_share
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 LEAST_TRIALS_AN_AGENT = 4
 """Trials that both judges answered, an agent, below which nothing is said of agents."""

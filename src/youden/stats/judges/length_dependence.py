@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Floats, Ids, Positions
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 N_LENGTH_CLASSES = 5
 """Quantile classes of each text's length; a cell is a pair of classes."""

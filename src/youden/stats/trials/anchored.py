@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from youden.nouns.pool import Floats, Ids, ReadOnly
 from youden.stats.base.clusters import Blocks, by_level, check_trials
 from youden.stats.trials.comparisons import holm
+from youden.types.pool import Floats, Ids, ReadOnly
 
 _PRIOR_SLOTS = 6
 

@@ -11,9 +11,9 @@ from scipy.sparse import coo_array
 from scipy.special import stdtr, stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import NOTHING, CentredCovariance, check_level
 from youden.stats.base.metrics import RankRange
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents: int, n_items: int) -> Ids:

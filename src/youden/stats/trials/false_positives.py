@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import check_level, check_trials
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats, Positions
 from youden.stats.base.clusters import unseen_square
 from youden.stats.trials.trial_errors import ItemContributions, paired_difference
+from youden.types.pool import Floats, Positions
 
 _MOST_ITEMS = 10**6
 _LEAST = 0.4

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, ReadOnly
 from youden.stats.base.clusters import effects_of_pairs
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.trials.comparisons import tied_places
+from youden.types.pool import Bools, Floats, ReadOnly
 
 FEWEST_AGENTS = 5
 

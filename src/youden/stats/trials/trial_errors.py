@@ -17,8 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import Target
-from youden.nouns.pool import Floats, Ids, Positions, ReadOnly
 from youden.stats.base.clusters import (
     NOTHING,
     PRIOR_CLUSTERS,
@@ -30,6 +28,8 @@ from youden.stats.base.clusters import (
     by_level,
     covariance_of_blocks,
 )
+from youden.types import Target
+from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _PRIOR_ITEMS = 6
 

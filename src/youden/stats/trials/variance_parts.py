@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Floats, Ids, Positions
-from youden.nouns.results import Part
 from youden.streams import own_stream
+from youden.types.pool import Floats, Ids, Positions
+from youden.types.results import Part
 
 MOST_NUMBERS = 3 * 10**8
 """Items are drawn where all of them would take more numbers than that."""

@@ -1,0 +1,429 @@
+"""Commands for a run week by week: extend, gate, rejudge.
+
+`youden extend RUN`: extend a judged run by agents, items or calls.
+
+`youden gate RUN --agent NEW --baseline OLD`: may NEW take OLD's place?
+
+`youden rejudge RUN --judge B --calls N`: would another judge rank alike?
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from youden.cli import UNDECIDED, options, output, progress, run_options
+from youden.cli.options import Number
+from youden.cli.results import judges_tables
+from youden.errors import InputError
+from youden.text.printable import printable, typed
+from youden.text.sentences import counted
+from youden.text.tables import fixed
+
+if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
+    from youden.judging.scheduler.options import Asking
+    from youden.pipeline.fit_tables import Analysis
+    from youden.types import ExtensionFacts, Json, Target
+    from youden.workflows.extend import PlannedExtension
+    from youden.workflows.searching import SearchGoal
+
+MOST_SHOWN = 10
+
+
+@click.command("extend")
+@options.run
+@click.option("--agents", type=click.Path(), help="A pool with the new agents; those already in the run are left out.")
+@click.option("--items", type=click.Path(), help="A pool with the new items, answered by all the run's agents.")
+@click.option(
+    "--repeats", type=click.Path(), help="A pool with further responses of the run's agents; those it has are left out."
+)
+@click.option(
+    "--calls",
+    type=click.IntRange(min=1),
+    help="How many calls. [default: as many for each new agent, item or repeat as one of the run got]",
+)
+@click.option("--focus", multiple=True, metavar="AGENT", help="Spend --calls on this agent alone. Repeatable.")
+@click.option(
+    "--width",
+    type=Number(min=0, min_open=True),
+    metavar="W",
+    help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Look for the N best: spend --calls on fewer and fewer contenders.",
+)
+@click.option(
+    "--within",
+    type=Number(min=0, min_open=True, max=2, max_open=True),
+    metavar="D",
+    help="Look for the best until the one named is at most D from it, with --calls at most.",
+)
+@run_options.of_config("judge", "max_cost", "max_missing", "target")
+@run_options.asking
+@options.dry_run
+@options.shown
+def extend_command(
+    *,
+    run: Path,
+    agents: str | None,
+    items: str | None,
+    repeats: str | None,
+    calls: int | None,
+    focus: tuple[str, ...],
+    width: float | None,
+    top: int | None,
+    within: float | None,
+    said: run_options.Said,
+    asking: run_options.Terms,
+    dry_run: bool,
+    how: options.Shown,
+) -> None:
+    """Extend RUN by agents, items, repeats or more calls.
+
+    RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
+    run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
+    about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
+    drawn; --focus spends the calls on the agents it names. New trials show the responses first that were shown least.
+    --top and --within look for the best among all that are in the run, in rounds.
+
+    Calls and cost are shown first. Rankings and tables change only once the new answers are stored. If an extension is stopped
+    before its report is written, the same command resumes it and pays for nothing twice; --max-cost may differ. RUN refuses other
+    extensions until then. Afterwards config.yaml reproduces the whole run, and the same --calls add as many calls again. The
+    report shows what moved, and whether an agent of the run drifted.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.report.pages.writing import write_report
+    from youden.workflows.extend import finish_extension, too_wide
+    from youden.workflows.searching import SearchGoal, plan_round
+
+    goal = SearchGoal(top or 1, within, calls) if top or within else None
+    n_pools = sum(pool is not None for pool in (agents, items, repeats))
+    if goal is not None:
+        options.refuse(
+            (
+                n_pools or focus or width is not None,
+                "--top and --within look among the run's own agents. Let others join first; leave out --focus and --width.",
+            ),
+            (calls is None and within is None, "--top spends --calls, or asks until --within. Give one of them."),
+        )
+    else:
+        options.refuse(
+            (
+                not n_pools and calls is None and width is None,
+                "Give --agents, --items, --repeats, --calls or --width: what is the run extended by?",
+            ),
+            (n_pools > 1, "Give --agents first, and --items and --repeats in extensions of their own."),
+            (focus and n_pools, "--focus goes with --calls alone."),
+        )
+    kept = RunFolder(run).read_config()
+    if "target" in said:
+        kept = kept.model_copy(update={"target": said["target"]})
+    once = run_options.run_config(run / "config.yaml", said)
+    step: dict[str, Json] = {"agents": agents, "items": items, "repeats": repeats, "calls": calls, "focus": list(focus)}
+    planned = plan_round(once, goal) if goal else _planned(once, step, width=width)
+    if isinstance(planned, str):
+        output.note(f"nothing is asked: {planned}")
+        if how == "json":
+            output.print_json({"run": str(run), "dry_run": dry_run, "ended": planned})
+        return
+    if planned.resumed and how != "quiet":
+        output.note(f"resume: finishing the stopped extension, step {planned.unfinished.number + 1} of {run}")
+    _show_plan(planned, "verbose" if dry_run else how)
+    shown: dict[str, Json] = {
+        "run": str(planned.run.folder.path),
+        "cost": asdict(planned.cost),
+        "joined": list(planned.joined),
+        "half_width": planned.half_width,
+    }
+    done = progress.asked(
+        {**shown, "dry_run": True},
+        lambda bar: _extended(planned, kept, asking(progress=bar), goal),
+        dry_run=dry_run,
+        as_json=how == "json",
+        quiet=how == "quiet",
+    )
+    if done is None:
+        return
+    fitted, ended = done
+    summary = write_report(planned.run.folder).summary
+    warnings = [] if width is None else _wide(too_wide(planned, fitted, width), planned.joined, width=width, run=run)
+    if how == "json":
+        growth = fitted.facts.growth
+        moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
+        output.warn(warnings)
+        results: dict[str, Json] = {"growth": moved, "recommendation": asdict(fitted.facts.recommendation)}
+        output.print_json({**shown, "dry_run": False, **results} | ({"ended": ended} if goal else {}))
+    else:
+        folder, why = planned.run.folder, ended and f"search: {ended}"
+        output.show_asked(folder, summary, how, why=why, moved=summary.moved, warnings=warnings)
+        if how == "verbose" and fitted.facts.growth is not None:
+            _draw(fitted.facts.growth)
+            for line in summary.moved:
+                click.echo(printable(line))
+    finish_extension(planned.run.folder)
+
+
+def _extended(
+    planned: PlannedExtension, kept: RunConfig, terms: Asking, goal: SearchGoal | None
+) -> tuple[Analysis, str]:
+    """The run that has grown, and how a search ended, in words."""
+    from youden.workflows.extend import extend_run
+    from youden.workflows.searching import search_run
+
+    return (extend_run(planned, kept, terms), "") if goal is None else search_run(planned, goal, kept, terms)
+
+
+def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
+    """What will be asked, and how sure those will be that join."""
+    if how in ("verbose", "json"):
+        output.show_plan(planned.asked, planned.cost, planned.run.judge.name, store=output.store_words(planned.run))
+        if planned.half_width is not None:
+            output.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
+    elif how == "short":
+        half_width = None if planned.half_width is None else f"{planned.half_width:.3f}"
+        store = output.store_words(planned.run)
+        output.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=half_width, store=store)
+
+
+def _planned(once: RunConfig, step: dict[str, Json], *, width: float | None) -> PlannedExtension:
+    """By the step, or where it names nothing, by the width alone."""
+    from youden.data.folder.extension_steps import ExtensionStep
+    from youden.workflows.extend import plan_extension
+
+    return plan_extension(once, ExtensionStep.model_validate(step) if any(step.values()) else None, width=width)
+
+
+def _wide(wide: tuple[str, ...], joined: tuple[str, ...], *, width: float, run: Path) -> list[str]:
+    """What narrows the intervals of those that joined and came out wider than asked for."""
+    if not wide:
+        return []
+    names = typed(word for agent in wide for word in ("--focus", agent))
+    return [
+        f"{len(wide)} of {len(joined)} intervals came out wider than ± {width:g}; more calls narrow them: "
+        f"youden extend {typed([str(run)])} --calls N {names}"
+    ]
+
+
+def _expected(half_width: float, *, n_joined: int) -> str:
+    if not n_joined:
+        return f"nine in ten agents will have about ± {half_width:.3f}, from the run's own answers"
+    return (
+        f"intervals of {counted(n_joined, 'new agent')}: about ± {half_width:.3f}, if their answers vary as those of the agent "
+        "that varies most"
+    )
+
+
+def _draw(extensions: ExtensionFacts) -> None:
+    """The agents whose abilities moved, those that moved most first; a place that only newcomers changed is no move."""
+    from youden.report.data.ranking_tables import moved_table
+
+    moved = [move for move in extensions.moves if fixed(move.before) != fixed(move.after)]
+    moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
+    if moved:
+        output.draw(moved_table(moved[:MOST_SHOWN]))
+        if len(moved) > MOST_SHOWN:
+            output.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")
+
+
+ENDS = {"worse": 1, "undecided": UNDECIDED}
+"""What a gate ends with; 0 where nobody is worse or undecided."""
+
+
+@click.command("gate")
+@options.run
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    required=True,
+    help="The new agent. Repeatable: several share the error.",
+)
+@click.option("--baseline", required=True, help="The agent it is compared with.")
+@click.option("--margin", type=float, default=0.05, help="How much worse still counts as no worse.")
+@click.option(
+    "--target",
+    type=click.Choice(["items-like-these", "these-items"]),
+    help="What differences describe: how agents would do on more items like these, or on these items alone. "
+    "[default: what the run says, else items-like-these]",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["ability", "quality"]),
+    default="ability",
+    help="What is compared. quality: what --labels and ability say together, in the labels' units.",
+)
+@options.of_labels
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where looks are counted; keep it under version control where RUN is thrown away. [default: RUN/gates.json]",
+)
+@click.option("--markdown", metavar="FILE", help="Write it as Markdown; - for standard output.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JUnit XML.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say which look this would be and at what level; do not count it.",
+)
+@options.json
+def gate_command(
+    *,
+    run: Path,
+    agents: tuple[str, ...],
+    baseline: str,
+    margin: float,
+    target: Target | None,
+    by: Literal["ability", "quality"],
+    files: tuple[Path, ...],
+    label: str | None,
+    scale: tuple[float, float] | None,
+    ledger: Path | None,
+    markdown: str | None,
+    junit: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Is --agent better, no worse or worse than --baseline?
+
+    The answer comes from RUN, and is about items of this kind unless --target says otherwise. The difference of their abilities
+    gets an interval, from what each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies
+    above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1. Else
+    it is undecided: 3. It then names the command whose calls decide with a chance of 90 %, wherever the truth lies, or the
+    number of items that would. Agents that were hardly seen to differ are undecided below some 70 items: 12 agreements of 12
+    still allow a difference on a quarter of all items.
+
+    Nothing is asked and nothing spent. You may look again after more calls: look m may err with 2.5 % / 2^(m−1) on either
+    side. Over all looks a wrong 'worse' then has a chance of at most 5 %, and so has a wrong pass. Looks are counted in
+    --ledger; the same answers again are the same look. Several --agent in one command share the error (Bonferroni); in commands
+    of their own they do not.
+
+    --by quality compares what a label would say on average instead (`youden quality`), from --labels and ability together; other
+    labels are another look.
+
+    In JUnit XML an agent is a test: worse is a failure, undecided an error.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.report.pages.writing import gate_markdown as render_markdown
+    from youden.report.pages.writing import render_junit
+    from youden.workflows.gate import gate_run, lines_of, next_looks, table
+
+    if as_json and markdown == "-":
+        raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
+    folder, labelled = RunFolder(run), None
+    if (by == "quality") != bool(files):
+        raise click.UsageError("--by quality and --labels FILE belong together. Give both, or neither.")
+    if by == "quality":
+        from youden.workflows.quality import read_answers, with_quality
+
+        if target not in (None, "items-like-these"):
+            raise click.UsageError("Quality speaks of items like those that are labelled. Leave out --target.")
+        target = "items-like-these"
+        answers = read_answers(folder, files, label=label, scale=scale)
+        labelled = partial(with_quality, folder=folder, answers=answers)
+    if dry_run:
+        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target, labelled=labelled)
+        if as_json:
+            output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
+        for look in looks:
+            output.note(
+                f"{look.agent} against {baseline}: look {look.look}, at a level of {100 * look.level:.4g} %; 0 calls, $0.00"
+            )
+        return 0
+    gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger, target=target, labelled=labelled)
+    if junit is not None:
+        junit.write_text(render_junit(gate), encoding="utf-8")
+    if markdown == "-":
+        click.echo(render_markdown(gate), nl=False)
+        return ENDS.get(gate.verdict, 0)
+    if markdown is not None:
+        Path(markdown).write_text(render_markdown(gate), encoding="utf-8")
+    output.tell(as_json, gate.to_json(), tables=[table(gate)], notes=lines_of(gate))
+    return ENDS.get(gate.verdict, 0)
+
+
+@click.command("rejudge")
+@options.run
+@click.option(
+    "--judge", required=True, help="The second judge: a name in configs/judges/, or a path that ends in .yaml."
+)
+@run_options.of_config(
+    "max_cost",
+    "max_missing",
+    calls="How many of the run's trials it is asked.",
+    trials="The same, as trials an agent takes part in.",
+    out="The new run's folder. [default: RUN-by-JUDGE]",
+    store="Where its answers are kept. [default: YOUDEN_STORE, else the project's .youden/answers.db]",
+    seed="Draws the trials. [default: 0]",
+)
+@run_options.asking
+@options.family
+@options.dry_run
+@options.json
+def rejudge_command(
+    *,
+    run: Path,
+    judge: str,
+    said: run_options.Said,
+    asking: run_options.Terms,
+    families: dict[str, str],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Ask a second judge part of RUN's trials: do the two agree?
+
+    The part is balanced over agents and items. Shows how often they agree on a trial; how alike they rank, beside how alike
+    RUN's own judge would rank on so few trials; which agents move beyond chance; and whether a judge favours agents of its
+    own family. Families are `meta.family` of agents in the pool's agents.jsonl, and `family:` in a judge's config or --family
+    JUDGE=NAME.
+
+    The part is a run of its own, with a config that makes it again: `youden run`, `report`, `compare` and cassettes take it
+    like any other. Nothing that its store holds is asked again; the same command resumes.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.pipeline.judged_run import fit_run, judge_run
+    from youden.pipeline.precision import expected_of
+    from youden.types.pool import plain_fields
+    from youden.workflows.rejudge import compare_rejudged, plan_rejudge
+
+    if len(said.keys() & {"calls", "trials"}) != 1:
+        raise click.UsageError("Give --calls or --trials: how much is the second judge asked?")
+    changes, usual = dict(said), options.usual_store()
+    trials = changes.pop("trials", None)
+    planned = plan_rejudge(RunFolder(run), judge=judge, trials=trials, changes=changes, usual_store=usual)
+    again = planned.again
+    output.note_connections(again.judge)
+    expected = expected_of(again.plan, kind=again.judge.answers)
+    output.show_plan(again.plan, again.cost, again.judge.name, expected=expected, store=output.store_words(again))
+    shown: dict[str, Json] = {
+        "run": str(again.folder.path),
+        "of": str(run),
+        "judge": again.judge.name,
+        "cost": asdict(again.cost),
+    }
+    result = progress.asked(
+        {**shown, "notes": list(again.plan.notes)},
+        lambda bar: judge_run(again, asking(progress=bar)),
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+    if result is None:
+        return
+    fit_run(again.folder)
+    found = compare_rejudged(planned, families=families)
+    side_by_side = f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"
+    output.tell(
+        as_json,
+        {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)},
+        tables=judges_tables(found.study),
+        words=(*found.study.words, *found.words),
+        warnings=result.warnings,
+        notes=[f"{output.bill_words(result.warnings)}{side_by_side}"],
+    )

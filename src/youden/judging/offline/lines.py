@@ -1,0 +1,152 @@
+"""The two files of a Batch API: requests that go up, results that come down, one JSON line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from youden.judging.call.account_errors import ErrorParts, error_parts
+from youden.judging.call.connection import request_body
+from youden.judging.call.failures import CallError, http_error, in_words
+from youden.judging.call.reply import checked, tokens_in_answer
+from youden.judging.call.reply_errors import coded_error, object_or_empty
+from youden.judging.scheduler.options import Limits
+from youden.text.json_text import parse_json
+from youden.types import Completion, Request
+
+ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
+
+
+_REPEATED = 4096
+"""Answers that are known again; most judges say one word, so that most answers are like another."""
+_LONGEST_REPEATED = 200
+"""Characters of such an answer."""
+_PLAIN = {
+    (int, str, str, str, int, int, int, str),
+    (int, str, str, str, int, int, int, type(None)),
+}
+"""Types of what an ordinary result line says: 1 and True are not the same."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One request as the file has it: `custom_id` is its key. usd: the worst it can cost."""
+
+    key: str
+    text: bytes
+    usd: float
+
+
+def request_line(key: str, request: Request, *, usd: float) -> Line:
+    """The line that asks `request`."""
+    said = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": request_body(request)}
+    text = orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
+    return Line(key, text, usd)
+
+
+def parts(lines: Iterable[Line], limits: Limits) -> Iterator[list[Line]]:
+    """The lines in their order, in as few files as the limits allow, one file at a time."""
+    part: list[Line] = []
+    size = 0
+    for line in lines:
+        if part and (len(part) == limits.requests or size + len(line.text) > limits.bytes):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line.text)
+    if part:
+        yield part
+
+
+class ResultLine(NamedTuple):
+    """What a row says: the key, of any type, and what came of it; None where it cannot be read."""
+
+    key: object
+    outcome: Completion | CallError | None
+
+
+def results(text: bytes) -> Iterator[tuple[str, Completion | CallError]]:
+    """(key, what came of it) of a result file's lines; a line that says of no key what came of it is left out."""
+    read = LineReader().read
+    for key, outcome in map(read, text.splitlines()):
+        if isinstance(key, str) and outcome is not None:
+            yield key, outcome
+
+
+class LineReader:
+    """Reads result lines. Answers that say the same are checked once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[object, Completion] = {}
+
+    def read(self, line: bytes) -> ResultLine:
+        """What a line says."""
+        try:
+            result = parse_json(line).value
+        except ValueError:
+            return ResultLine(None, None)
+        if not isinstance(result, dict):
+            return ResultLine(None, None)
+        said = _plain(result)
+        outcome: Completion | CallError | None = None if said is None else self._seen.get(said)
+        if outcome is None:
+            outcome = outcome_of(result)
+            if said is not None:
+                remember(self._seen, said, outcome)
+        return ResultLine(result.get("custom_id"), outcome)
+
+
+def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
+    """What a line says, None where it is no result; an error of its own, or a status that is no success, cost nothing."""
+    response = object_or_empty(result.get("response"))
+    status, body = response.get("status_code"), response.get("body")
+    told = object_or_empty(result.get("error"))
+    codes, message = error_parts(told or body)
+    said = in_words(message or "no reason given")
+    if not isinstance(status, int):
+        if not told:
+            return None
+        error = coded_error(ErrorParts(codes, message), prefix="The line is an error")
+        error.free = True
+        return error
+    if not 200 <= status < 300:
+        return http_error(status, codes, message, reason=f"HTTP {status}: {said}")
+    try:
+        return checked(body, seconds=0.0)
+    except CallError as error:
+        return error
+
+
+def _plain(result: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """All that an ordinary line says of its answer; None for another, which is looked at by itself."""
+    try:
+        response = result["response"]
+        body = response["body"]
+        choice, usage = body["choices"][0], body["usage"]
+        message = choice["message"]
+        if choice.get("logprobs") is not None or message.get("refusal") or message.get("provider_specific_fields"):
+            return None
+        if body.get("error") or choice.get("error") or message.get("error") or not message["content"]:
+            return None
+        said = (
+            response["status_code"],
+            message["content"],
+            choice["finish_reason"],
+            body["model"],
+            usage["prompt_tokens"],
+            usage["completion_tokens"],
+            tokens_in_answer(usage),
+            body.get("system_fingerprint"),
+        )
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+    return said if tuple(map(type, said)) in _PLAIN else None
+
+
+def remember(seen: dict[object, Completion], said: object, outcome: Completion | CallError | None) -> None:
+    """Know an answer again; those that say much are looked at anew."""
+    if isinstance(outcome, Completion) and len(outcome.text) <= _LONGEST_REPEATED and len(seen) < _REPEATED:
+        seen[said] = outcome

@@ -1,0 +1,223 @@
+"""Which estimator ranks, and the ranking that answers in memory support: abilities, the places they allow, and what a
+reader has to know.
+
+Predictions, link tables and curl are not made here: `analyse` makes them for a run's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from youden.data.folder.run_folder import RunFolder
+from youden.engines.trial_blocks import TrialsByItem
+from youden.errors import YoudenError
+from youden.pipeline.abilities import (
+    Abilities,
+    Aim,
+    Groups,
+    Search,
+    choice_of,
+    of_slots,
+    ranking_table,
+    told_apart,
+)
+from youden.pipeline.additive_abilities import fit_rates, fitted
+from youden.pipeline.alternative_rankings import AllAnswers, standing_findings, standings_of, with_standings
+from youden.pipeline.interim_analyses import of_search
+from youden.pipeline.linked_abilities import first_part, on_first_items, searched_on
+from youden.pipeline.multi_judge import JUDGES, answers_for, as_asked
+from youden.pipeline.recommendation import judge_rates, recommendation_of, signal_facts
+from youden.protocol.blocks import extensions_of
+from youden.protocol.designs.adaptive import Adaptive
+from youden.stats.trials.comparisons import Differences, disconnected
+from youden.types import Finding, PartnerRules, Plan, Rates, RunFacts, Target, Verdicts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataFrame:
+    """Rank the agents of a plan by its verdicts, best first.
+
+    `TrialMean` ranks plans whose trials are in slots (cyclic). A fit of the additive model ranks all others, and also verdicts
+    with missing answers.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
+        Population that the intervals refer to: more items of this kind, these items alone with all their comparisons
+        asked, or, for a jury, also more judges of this kind.
+
+    Returns
+    -------
+    DataFrame
+        One row per agent, in the columns of `ranking.csv`. `low` and `high` bound a 95 % interval for the distance to the
+        average agent, drawn around `ability`; `error` is its standard error. `place_low` and `place_high` are marginal 95 %
+        bounds on the rank (1 is best), `rank_low` and `rank_high` are simultaneous for all agents; ties share their ranks.
+        Columns that begin with `robust_` belong to the robust ranking, in which agents that agree far beyond their abilities
+        count as one partner and do not score each other. `group` is the agent's group in the plan's pool. Abilities,
+        errors and bounds are in units of the answers, [−1, 1].
+
+        `attrs["warnings"]` holds findings about the ranking, `attrs["best"]` the agent significantly better than all others
+        or None, `attrs["choice"]` the selected agents with their regret bound (`ChoiceFacts`), or None if some agents cannot
+        be compared. `attrs["signal"]` is the judge's J and a test of equal abilities (`JudgeSignalFacts`), and
+        `attrs["recommendation"]` what follows from both (`Recommendation`).
+
+    Raises
+    ------
+    StatisticsError
+        If no trial that may be learned from was answered.
+
+    Examples
+    --------
+    >>> import youden
+    >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
+    >>> table = youden.rank(youden.judge(plan, judge="lexical"))
+    >>> len(table), [*table.columns[:5]]
+    (12, ['agent', 'group', 'ability', 'low', 'high'])
+    """
+    trials = _trials_of(verdicts, target)
+    found, message = _ranked(trials, target)
+    apart = told_apart(found)
+    ids, rules = verdicts.plan.agent_ids, PartnerRules()
+    made = standings_of(AllAnswers.of(trials), found, apart, ids, rules=rules)
+    table = with_standings(ranking_table(found, ids, apart=apart, groups=_groups_of(verdicts.plan)), made, ids)
+    table.attrs["best"] = None if apart.best is None else ids[apart.best]
+    choice, signal = choice_of(found, ids, apart=apart), signal_facts(judge_rates(trials), found)
+    table.attrs["choice"] = choice
+    table.attrs["signal"] = signal
+    table.attrs["recommendation"] = recommendation_of(choice, signal, found)
+    table.attrs["warnings"] = [
+        *verdicts.warnings,
+        *trials.alarms(),
+        *([Finding("fit", message)] if message else []),
+        *standing_findings({one.name: one.facts for one in made}),
+    ]
+    return table
+
+
+def _groups_of(plan: Plan) -> Groups:
+    """Return each agent's group; empty if the plan's pool cannot be read, because groups are only displayed."""
+    if plan.source is not None:
+        with suppress(YoudenError):
+            return {agent.id: agent.group for agent in plan.pool.agents}
+    return {}
+
+
+class Run(NamedTuple):
+    """A fitted run.
+
+    Attributes
+    ----------
+    name : str
+        Name of the run's folder.
+    ranking : DataFrame
+        As `rank` returns it, by the ranking that heads the run.
+    facts : RunFacts
+        Contents of fit.json.
+    result : Verdicts
+        Answers of the judge.
+    """
+
+    name: str
+    ranking: pd.DataFrame
+    facts: RunFacts
+    result: Verdicts
+
+    @property
+    def plan(self) -> Plan:
+        return self.result.plan
+
+    def __repr__(self) -> str:
+        return f"Run({self.name!r}: {self.plan!r})"
+
+
+def read_run(path: str | PathLike[str]) -> Run:
+    """The `Run` in a folder that `youden run` wrote: its ranking as a DataFrame, what its fit says, its plan and its answers.
+
+    Raises: RunFolderError naming the file that is missing and the command that makes it.
+
+    >>> import youden
+    >>> youden.read_run("runs/mine").ranking.agent  # doctest: +SKIP
+    """
+    import pandas as pd  # takes long to load, and rounds need this module without its tables
+
+    folder = RunFolder(Path(path))
+    facts, plan = folder.read_facts(), folder.read_plan()
+    ranking = pd.read_csv(folder.file("ranking.csv"))
+    return Run(folder.path.resolve().name, ranking, facts, folder.read_verdicts(plan))
+
+
+def differences_of(result: Verdicts, *, target: Target) -> Differences:
+    """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
+    return told_apart(_ranked(_trials_of(result, target), target)[0])
+
+
+def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
+    """The same where only rates are known, as in an import. Raises: StatisticsError of the fit."""
+    return told_apart(fit_rates(rates, target=target).found)
+
+
+class RankingMethod(NamedTuple):
+    """ranks: which plans are its own; abilities: None where it cannot rank their trials after all."""
+
+    ranks: Callable[[Plan], bool]
+    abilities: Callable[[TrialsByItem, Aim], Abilities | None]
+
+
+ESTIMATORS = (
+    RankingMethod(
+        lambda plan: plan.extensions is not None,
+        lambda trials, aim: searched_on(trials, anchors_of(trials, target=aim.target)),
+    ),
+    RankingMethod(lambda plan: plan.design == Adaptive.name, of_search),
+    RankingMethod(lambda plan: bool(plan.split.train.all()), of_slots),
+)
+"""The first that can ranks; where none can, `fitted`."""
+
+
+def trial_abilities(trials: TrialsByItem, aim: Aim) -> Abilities | None:
+    """By the first of `ESTIMATORS` that ranks these trials; None where `fitted` does: dense and cell designs, gaps, a holdout,
+    missing answers."""
+    own = (estimator.abilities(trials, aim) for estimator in ESTIMATORS if estimator.ranks(trials.plan))
+    return next((found for found in own if found is not None), None)
+
+
+def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
+    """`trial_abilities` of answers in memory."""
+    return trial_abilities(TrialsByItem.of(result), Aim(target))
+
+
+def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:
+    """Abilities of a plan in slots after a look. before: as `Aim` has it. Raises: as `fitted`."""
+    trials = TrialsByItem.of(result)
+    return trial_abilities(trials, Aim(target, before)) or fitted(trials, target=target).found
+
+
+def anchors_of(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
+    """Abilities of the first plan's agents, on the level of its items: from complete slots, or from the fit where cells rank."""
+    part, n_items = first_part(trials), extensions_of(trials.plan).items
+    found = trial_abilities(part, Aim(target, with_items=True))
+    if found is None:
+        return fitted(part, target=target, with_items=True, n_first=n_items).found
+    return on_first_items(found, part, n_items)
+
+
+def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
+    return TrialsByItem.of(answers_for(result) if target == JUDGES else result, votes=target != "items-like-these")
+
+
+def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, str]:
+    """Abilities, and what is wrong with their components, or with the fit."""
+    if (found := trial_abilities(trials, Aim(target))) is not None:
+        message = disconnected(found.component)
+    else:
+        _, model, found = fitted(trials, target=target)
+        message = model.message_
+    return found if target == "items-like-these" else as_asked(found, trials), message

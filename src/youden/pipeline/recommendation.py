@@ -1,0 +1,164 @@
+"""Measure how well a run's judge discriminates, and recommend agents only on that basis.
+
+Youden's J and its interval come from the run's own trials. No code but `recommendation_of` decides what a run recommends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from youden.engines.trial_blocks import RateBlock, TrialsByItem
+from youden.pipeline.abilities import LEVEL, Abilities
+from youden.stats.base.metrics import Metric
+from youden.stats.judges.discrimination import ItemTotals, equal_abilities_p, mean_difference, youdens_j
+from youden.types import JudgeSignalFacts, Recommendation, Verdicts
+from youden.types.facts import ChoiceFacts
+from youden.types.pool import or_none
+
+ALPHA = 0.05
+"""Significance level at which abilities count as different; `benchmarks/no_signal.py` measures the size of the test."""
+MAX_NAMED = 5
+"""Maximum number of candidates that a text names; `agents` has all."""
+
+
+class JudgeRates(NamedTuple):
+    """TPR and FPR of a run's trials, NaN if unknown, and Youden's J with its interval."""
+
+    tpr: float
+    fpr: float
+    j: Metric
+
+
+def judge_rates(trials: TrialsByItem) -> JudgeRates:
+    """Measure the judge on the answered trials of a run, without follow-ups, probes and held-out cells.
+
+    Parameters
+    ----------
+    trials : TrialsByItem
+        The run's trials; the answer of a jury is that of all its judges.
+
+    Returns
+    -------
+    JudgeRates
+        J is NaN if a trial type has no answer.
+    """
+    paired = ItemTotals(trials.plan.n_items)
+    for block in trials.answers():
+        paired.add(block.answer, block.item + block.start)
+    independent = trials.independent
+    return JudgeRates(paired.mean, independent.mean, youdens_j(paired, independent, level=LEVEL))
+
+
+def judge_rates_of_differences(blocks: Iterable[RateBlock], *, n_items: int) -> JudgeRates:
+    """Measure the judge of an imported run, of which only D = TPR − FPR is known."""
+    totals = ItemTotals(n_items)
+    for block in blocks:
+        answers = block.answers
+        totals.add(answers.value, answers.item + block.start, weight=answers.weight)
+    return JudgeRates(float("nan"), float("nan"), mean_difference(totals, level=LEVEL))
+
+
+def signal_facts(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
+    """State the evidence that a judge separates agents.
+
+    Parameters
+    ----------
+    rates : JudgeRates
+        Rates of the run's trials.
+    abilities : Abilities
+        Abilities of the ranking that heads the run.
+
+    Returns
+    -------
+    JudgeSignalFacts
+        As `fit.json` holds it.
+    """
+    p_value = equal_abilities_p(abilities.ability, abilities.covariance)
+    j = rates.j
+    return JudgeSignalFacts(
+        tpr=or_none(rates.tpr),
+        fpr=or_none(rates.fpr),
+        j=or_none(j.value),
+        j_low=or_none(j.low),
+        j_high=or_none(j.high),
+        level=j.level,
+        method=j.method,
+        p_equal_abilities=or_none(p_value),
+        alpha=ALPHA,
+    )
+
+
+def recommend(
+    choice: ChoiceFacts | None, signal: JudgeSignalFacts, *, max_regret: float | None = None
+) -> Recommendation:
+    """Decide what a run recommends.
+
+    Parameters
+    ----------
+    choice : ChoiceFacts or None
+        The selected agents with their regret bound; None if some agents cannot be compared.
+    signal : JudgeSignalFacts
+        Evidence that the judge separates the agents.
+    max_regret : float, optional
+        Maximum regret for which the run searched.
+
+    Returns
+    -------
+    Recommendation
+        No agent, if the interval of J is not above 0, if some agents cannot be compared, or if the abilities do not differ
+        significantly. The selection, if every other agent is ruled out as the best or if its regret bound is at most
+        `max_regret`. Else all candidates.
+    """
+    if not signal.discriminates:
+        return _no_recommendation(signal.judge_reason, signal.judge_remedy)
+    if choice is None:
+        return _no_recommendation("some agents cannot be compared with the leader", "Judge comparisons that link them.")
+    if not signal.separates_agents:
+        reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
+        return _no_recommendation(reason, f"{_bound(choice)} Add calls or items, or use another judge.")
+    names = ", ".join(choice.agents)
+    if not choice.as_good:
+        verb = "It is" if len(choice.agents) == 1 else "They are"
+        text = f"Recommended: {names}. {verb} better than every other agent ({choice.level:.0%})."
+        return Recommendation("recommended", choice.agents, f"{text}{_estimate(choice)}")
+    if max_regret is not None and choice.within <= max_regret:
+        return Recommendation(
+            "recommended", choice.agents, f"Recommended: {names}. {_bound(choice)}{_estimate(choice)}"
+        )
+    candidates = (*choice.agents, *choice.as_good)
+    more = f" and {len(candidates) - MAX_NAMED} more" if len(candidates) > MAX_NAMED else ""
+    text = f"Candidates: {', '.join(candidates[:MAX_NAMED])}{more}. {_bound(choice)}{_estimate(choice)}"
+    return Recommendation("candidates", candidates, text)
+
+
+def _no_recommendation(reason: str, remedy: str) -> Recommendation:
+    return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
+
+
+def _bound(choice: ChoiceFacts) -> str:
+    """Format the regret bound of the selection."""
+    names = ", ".join(choice.agents)
+    if len(choice.agents) > 1:
+        n = len(choice.agents)
+        return f"None of the selected {n} ({names}) is behind the best {n} by more than {choice.within:.3f} ({choice.level:.0%})."
+    return f"No other agent is better than {names} by more than {choice.within:.3f} ({choice.level:.0%})."
+
+
+def _estimate(choice: ChoiceFacts) -> str:
+    """Format the expected regret and the selection-adjusted interval of a single selected agent."""
+    if len(choice.agents) > 1:
+        return ""
+    regret = f" On average it is {choice.regret:.3f} behind the best." if choice.as_good else ""
+    return f"{regret} Its ability is {choice.low:.3f} … {choice.high:.3f}, adjusted for selection."
+
+
+def recommendation_of(choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities) -> Recommendation:
+    """Recommend agents as `recommend` does, with the maximum regret for which the plan searched."""
+    max_regret = None if abilities.search is None else abilities.search.within
+    return recommend(choice, signal, max_regret=max_regret)
+
+
+def no_signal(result: Verdicts, abilities: Abilities) -> str:
+    """Explain why the judge of these answers cannot find a best agent; empty if it discriminates."""
+    return signal_facts(judge_rates(TrialsByItem.of(result)), abilities).judge_reason

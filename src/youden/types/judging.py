@@ -1,0 +1,179 @@
+"""What is asked of a judge and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from youden.errors import PlanError
+from youden.types.finding import Finding
+from youden.types.planning import Plan
+from youden.types.pool import Bools, Codes, Floats, Ids, Json, ReadOnly
+
+AnswerKind = Literal["yes or no", "graded", "lexical"]
+"""Of what kind a judge's answers are: 0 or 1, anything between, or a similarity of words."""
+
+MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked", "unfinished_reasoning")
+"""What `Verdicts.missing` counts: 0 is an answer, everything else is no answer and why."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a chat request."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call, as it is sent: the model, the messages and every parameter that can change the answer.
+
+    asked_as: what else the answer is stored under and is not sent: the replicate of a trial, or the agent who writes a text.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    asked_as: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One raw answer.
+
+    top_logprobs: (token, log-probability) of the first answer token's alternatives, empty where the model gives none.
+    seconds: wall time of the call that succeeded.
+    """
+
+    text: str
+    finish_reason: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    seconds: float = 0.0
+    fingerprint: str | None = None
+    refusal: str | None = None
+    top_logprobs: tuple[tuple[str, float], ...] = ()
+
+
+class Judge(Protocol):
+    """Answers one request at a time. It makes no retries of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def answer(self, request: Request) -> Completion: ...
+
+
+class PlanJudge(Protocol):
+    """Answers a whole plan without calls."""
+
+    @property
+    def name(self) -> str: ...
+
+    def answer_many(self, plan: Plan) -> Verdicts: ...
+
+
+class Progress(Protocol):
+    """Told how long work goes on; draws it or does not."""
+
+    def start(self, total: int, *, what: str) -> None: ...
+
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+        """`n` more are done: `failed` of them without an answer for the reason `why`, `cached` of them from the store."""
+        ...
+
+    def throttled(self) -> None:
+        """A call was turned down for coming too soon (429)."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+PER_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd", "seconds", "served")
+"""Columns of `Verdicts` with one value per trial."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts(ReadOnly):
+    """One row a trial of `plan`, in its order.
+
+    answer: float[N] in [0, 1], 1 for 'same source'; soft where the judge gives a probability or a grade; NaN is missing.
+    hard: float[N], 0 or 1: the yes-or-no decision; NaN is missing.
+    missing: int8[N], index into MISSING_REASONS.
+    key: bytes S64[N], the request's sha256 (hex) in the store; None for a judge without calls.
+    tokens_in, tokens_out: int32[N]; usd, seconds: float[N]; all 0 where the answer came from the store. In a run's folder they
+    count all passes of the run. usd_tried: USD that the run's calibration paid for these answers; NaN where a price is unknown.
+    served: int32[N], index into `models`, −1 where unknown.
+    votes: float[M, N], what each judge of a jury answered, NaN where it gave none; None of another judge.
+    judge: everything of the judge that an answer depends on, as JSON; part of the signature.
+    warnings: what a reader of any number made from these answers has to know.
+    """
+
+    plan: Plan
+    answer: Floats
+    hard: Floats
+    missing: Codes
+    judge: Mapping[str, Json]
+    key: NDArray[np.bytes_] | None = None
+    tokens_in: Ids | None = None
+    tokens_out: Ids | None = None
+    usd: Floats | None = None
+    seconds: Floats | None = None
+    served: Ids | None = None
+    models: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+    usd_tried: float = 0.0
+    votes: Floats | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.plan)
+        per_trial = {name: getattr(self, name) for name in PER_TRIAL}
+        if self.votes is not None:
+            per_trial["votes"] = self.votes.T
+        for name, column in per_trial.items():
+            if column is not None and len(column) != n:
+                raise PlanError(
+                    f"Verdicts do not fit their plan: got {len(column)} values in {name} for {n} trials. "
+                    "Pass one value per trial of the plan, in its order.",
+                    slug="verdicts-length",
+                )
+        n_wrong = int((np.isnan(self.answer) != (self.missing != 0)).sum())
+        if n_wrong:
+            raise PlanError(
+                f"Answers and reasons for missing answers contradict each other: got {n_wrong} of {n} trials with an answer and "
+                "a reason, or with neither. Pass NaN as the answer of exactly those trials whose value in missing is not 0.",
+                slug="verdicts-missing",
+            )
+        super().__post_init__()
+
+    def __repr__(self) -> str:
+        said = self.answer[~np.isnan(self.answer)]
+        yes = f", {said.mean():.0%} said to be of one source" if len(said) else ""
+        return f"Verdicts({len(said):,} of {len(self.answer):,} answered by {self.judge.get('name', 'a judge')}{yes})"
+
+    def __len__(self) -> int:
+        return len(self.answer)
+
+    @property
+    def answered(self) -> Bools:
+        """bool[N]: whether the trial has an answer."""
+        return np.asarray(self.missing == 0)
+
+    @property
+    def reused(self) -> Bools:
+        """bool[N]: answered from the store by a call that no pass of this run paid for."""
+        if self.key is None or self.seconds is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        made = (self.seconds > 0) | (np.nan_to_num(self.usd, nan=1.0) > 0 if self.usd is not None else False)
+        return np.asarray(self.answered & (self.key != b"") & ~np.isin(self.key, self.key[made]))
+
+    @property
+    def total_usd(self) -> float:
+        """USD spent on calls made for these verdicts, its calibration's among them; other answers in the store cost nothing."""
+        return self.usd_tried + (0.0 if self.usd is None else float(self.usd.sum()))

@@ -1,0 +1,459 @@
+"""A plan: which cells are held out, which calls are made and what they cost.
+
+It becomes longer than it was drawn first by the rounds of an adaptive design, or by extensions of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.run_keys import SplitRule
+from youden.types.pool import Bools, Codes, Ids, Json, Pool, ReadOnly
+from youden.types.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
+
+if TYPE_CHECKING:
+    from youden.judging.config.judge_files import JudgeLike
+
+ExtensionKind = Literal["agents", "items", "repeats", "calls"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds(ReadOnly):
+    """The rounds of an adaptive plan so far, and whose turn each was.
+
+    n_paired: the paired calls that all rounds may spend together, None for as many as there are. starts: first slot of each
+    round, from 0; active: bool[R, K].
+    """
+
+    n_paired: int | None
+    starts: tuple[int, ...]
+    active: Bools
+
+    def __post_init__(self) -> None:
+        if len(self.starts) != len(self.active):
+            raise PlanError(
+                f"The rounds do not fit each other: got {len(self.starts)} starts and {len(self.active)} rows of active agents. "
+                "Pass one of each per round.",
+                slug="plan-shape",
+            )
+        super().__post_init__()
+
+    @classmethod
+    def first(cls, n_agents: int, *, n_paired: int | None) -> Rounds:
+        """The pilot: everybody's turn."""
+        return cls(n_paired, (0,), np.ones((1, n_agents), dtype=np.bool_))
+
+    def then(self, start: int, active: Bools) -> Rounds:
+        """With one round more."""
+        return Rounds(self.n_paired, (*self.starts, start), np.vstack([self.active, active]))
+
+    @property
+    def said(self) -> dict[str, Json]:
+        """As JSON."""
+        turns = zip(self.starts, self.active, strict=True)
+        said: list[Json] = [
+            {"start": start, "agents": list(np.flatnonzero(active).tolist())} for start, active in turns
+        ]
+        return {"n_paired": self.n_paired, "turns": said}
+
+    @classmethod
+    def from_said(cls, n_paired: int | None, turns: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
+        """From the first slot and the agents of every round."""
+        active = np.zeros((len(turns), n_agents), dtype=np.bool_)
+        for number, (_, agents) in enumerate(turns):
+            active[number, np.array(agents, dtype=np.int64)] = True
+        return cls(n_paired, tuple(start for start, _ in turns), active)
+
+
+@dataclass(frozen=True)
+class Extension:
+    """One extension. agents, items: how many the pool has from then on; pool: its digest.
+
+    calls, focus: what was asked for; focus holds positions of agents. top, within: of a round that looks for so many of the
+    best, until they are known to be so near, None for until its calls are spent; top is None of any other step.
+    """
+
+    kind: ExtensionKind
+    agents: int
+    items: int
+    pool: str
+    calls: int | None = None
+    focus: tuple[int, ...] = ()
+    top: int | None = None
+    within: float | None = None
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """The extensions of a plan. anchors, items: agents and items of the first plan, which stand first; pool: its digest."""
+
+    anchors: int
+    items: int
+    pool: str
+    steps: tuple[Extension, ...]
+
+    @property
+    def said(self) -> dict[str, Json]:
+        """As JSON, without what was asked for."""
+        said = asdict(self)
+        said["steps"] = [{name: step[name] for name in ("kind", "agents", "items", "pool")} for step in said["steps"]]
+        found: dict[str, Json] = json.loads(json.dumps(said))
+        return found
+
+    @property
+    def item_sets(self) -> list[range]:
+        """Items of the first plan, then of every step that added some."""
+        ends = [self.items, *(step.items for step in self.steps)]
+        return [range(self.items), *(range(a, b) for a, b in pairwise(ends) if b > a)]
+
+    @property
+    def joined(self) -> list[tuple[int, ...]]:
+        """Agents of every step that added some."""
+        ends = [self.anchors, *(step.agents for step in self.steps)]
+        return [tuple(range(a, b)) for a, b in pairwise(ends) if b > a]
+
+
+IndependentRule = Literal["twin", "pooled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Split(ReadOnly):
+    """Which cells may be learned from, drawn before anything is planned or scored.
+
+    train, holdout: bool[K, J], disjoint; a cell without a response is in neither.
+    rule: `shared` keeps every trial that touches a held-out cell out of training; `own` (the paper) only those scored for it.
+
+    Raises: PlanError [split-cells], [holdout-rule].
+    """
+
+    train: Bools
+    holdout: Bools
+    rule: SplitRule
+    fraction: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.train.shape != self.holdout.shape:
+            raise PlanError(
+                f"Training and held-out cells have different shapes: got {self.train.shape} and {self.holdout.shape}. Pass cells "
+                "of the same pool.",
+                slug="split-cells",
+            )
+        if n_shared := int((self.train & self.holdout).sum()):
+            raise PlanError(
+                f"Training and held-out cells overlap: got {n_shared} cells in both. Remove the held-out cells from train.",
+                slug="split-cells",
+            )
+        if self.rule not in get_args(SplitRule):
+            raise PlanError(
+                f"The holdout rule is unknown: got '{self.rule}'. Pass one of: {', '.join(get_args(SplitRule))}.",
+                slug="holdout-rule",
+            )
+        super().__post_init__()
+
+    @classmethod
+    def whole(cls, shape: tuple[int, int]) -> Split:
+        """Make a split of (n_agents, n_items) cells that holds nothing out."""
+        return cls(np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_), rule="shared", fraction=0.0, seed=0)
+
+    @property
+    def n_holdout(self) -> int:
+        return int(self.holdout.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a design draws: paired trials, what a reader of the plan has to know, and the pilot of further rounds, if any."""
+
+    trials: Trials
+    notes: tuple[str, ...] = ()
+    rounds: Rounds | None = None
+
+
+class Design(Protocol):
+    """Chooses the paired comparisons of a plan."""
+
+    name: str
+
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+        """Paired trials among eligible cells (bool[K, J]), a pure function of both arguments.
+
+        Raises: PlanError where the cells do not allow the design, saying what to change.
+        """
+        ...
+
+
+@runtime_checkable
+class Slotted(Protocol):
+    """A design whose trials stand in slots, and that can go on: its runs are extended by more calls and by items."""
+
+    def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
+        """Every slot there is, in the order in which `draw` takes them, not numbered yet."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plan asks for, before anything runs. usd is None where a price is unknown.
+
+    tokenizer: how tokens were estimated. prices: where they come from, empty where nothing is priced. minutes: what asking
+    is expected to take, None where unknown. pace: what the minutes rest on, in words. stored: how many of the calls a store
+    answers already. usd_left: what the others cost, None where a price is unknown or nobody looked into a store.
+    """
+
+    cells: int
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+    tokenizer: str = "characters / 4"
+    prices: str = ""
+    minutes: float | None = None
+    pace: str = ""
+    stored: int = 0
+    usd_left: float | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for when a plan was drawn first, None where that was left to the design.
+
+    budget: the calls of both arms that this came to, None for as many as the design takes.
+    """
+
+    independent: str | None = None
+    n_independent: int | None = None
+    holdout: float | None = None
+    budget: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Every call to be made, and what was asked for when it was drawn.
+
+    trials: the calls, paired ones of the first drawing first. options: the budget and the design's own options.
+    independent: `twin` (an independent trial for every paired one) or `pooled` (a few, for one rate).
+    n_independent: how many calls a pooled arm was to have, None for twins.
+    rounds: of an adaptive plan. extensions: the extensions, None where there are none.
+    characters: length of all judged texts together.
+    source: the pool that the plan was made from, or a function that reads it; None for a plan without texts. Read it as `pool`.
+
+    Raises: PlanError [plan-shape] if split or trials do not fit the agents and items, [plan-other-pool] if `source` is another
+    pool or no pool.
+    """
+
+    trials: Trials
+    split: Split
+    design: str
+    options: Mapping[str, Json]
+    independent: IndependentRule
+    seed: int
+    pool_digest: str
+    agent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    n_independent: int | None = None
+    rounds: Rounds | None = None
+    extensions: Extensions | None = None
+    asked: Asked = Asked()
+    characters: int = 0
+    notes: tuple[str, ...] = field(default=())
+    source: Pool | Callable[[], Pool] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        shape = (self.n_agents, self.n_items)
+        for cells in (self.split.train, self.split.holdout):
+            if cells.shape != shape:
+                raise PlanError(
+                    f"The split does not fit the plan: got {cells.shape} cells for {shape[0]} agents × {shape[1]} items. "
+                    "Pass the split of the same pool.",
+                    slug="plan-shape",
+                )
+        columns = {"first": shape[0], "second": shape[0], "item": shape[1], "other_item": shape[1]}
+        for name, n in columns.items():
+            largest = int(self.trials.columns()[name].max(initial=-1))
+            if largest >= n:
+                raise PlanError(
+                    f"The trials do not fit the plan: got {largest} in {name}, but positions end at {n - 1}. "
+                    "Pass trials of the same agents and items.",
+                    slug="plan-shape",
+                )
+        if isinstance(self.source, Pool):
+            self._check(self.source)
+        elif self.source is not None and not callable(self.source):
+            raise PlanError(
+                f"A plan's pool must be a Pool: got {type(self.source).__name__}. Pass what youden.read_pool returns.",
+                slug="plan-other-pool",
+            )
+
+    def __repr__(self) -> str:
+        return f"Plan({self.design}: {len(self):,} calls, {self.n_agents:,} agents × {self.n_items:,} items, seed {self.seed})"
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    @property
+    def n_agents(self) -> int:
+        return len(self.agent_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    @cached_property
+    def pool(self) -> Pool:
+        """Pool that the plan was made from; a plan read from a run's folder loads it on first use.
+
+        Raises: PlanError [plan-no-pool] if the plan holds no pool, [plan-other-pool] if its run's pool has changed.
+        """
+        if self.source is None:
+            raise PlanError(
+                "The plan holds no pool, but its texts are needed. Pass the pool that it was made from: plan.with_pool(pool).",
+                slug="plan-no-pool",
+            )
+        if isinstance(self.source, Pool):
+            return self.source
+        pool = self.source()
+        self._check(pool)
+        return pool
+
+    def with_pool(self, pool: Pool) -> Plan:
+        """Return this plan with the pool it was made from.
+
+        Raises: PlanError [plan-other-pool] if the plan was made from another pool.
+        """
+        return self if self.source is pool else replace(self, source=pool)
+
+    def _check(self, pool: Pool) -> None:
+        ids = tuple(agent.id for agent in pool.agents), tuple(item.id for item in pool.items)
+        if pool.digest != self.pool_digest or ids != (self.agent_ids, self.item_ids):
+            raise PlanError(
+                f"The plan was made from another pool: got the pool '{pool.name}' ({pool.n_agents} agents × {pool.n_items} "
+                f"items, digest {pool.digest[:12]}) for a plan of {self.n_agents} × {self.n_items} (digest "
+                f"{self.pool_digest[:12]}). Use the pool that the plan was made from, or make a new plan from the given pool.",
+                slug="plan-other-pool",
+            )
+
+    @property
+    def item(self) -> Ids:
+        return self.trials.item
+
+    @property
+    def first(self) -> Ids:
+        return self.trials.first
+
+    @property
+    def second(self) -> Ids:
+        return self.trials.second
+
+    @property
+    def arm(self) -> Codes:
+        return self.trials.arm
+
+    @property
+    def other_item(self) -> Ids:
+        return self.trials.other_item
+
+    @property
+    def replicate(self) -> Ids:
+        return self.trials.replicate
+
+    @property
+    def slot(self) -> Ids:
+        return self.trials.slot
+
+    @cached_property
+    def text_rows(self) -> tuple[Ids, Ids]:
+        """Where each trial's texts stand in the rows of `Pool.every`: int32[N] each."""
+        return self.trials.text_rows(self.n_agents)
+
+    @property
+    def teaches(self) -> Bools:
+        """Trials of either arm that abilities may be made of: those of training cells, but probes and follow-ups; bool[N]."""
+        train, (item, other) = self.split.train, self.trials.text_cells
+        return np.asarray(train[self.first, item] & train[self.second, other] & ~np.isin(self.role, (PROBE, FOLLOW_UP)))
+
+    @property
+    def said(self) -> dict[str, Json]:
+        """What was asked for beside the trials, as JSON: part of the signature of a run."""
+        said = dict(self.options)
+        if self.n_independent is not None:
+            said["n_independent"] = self.n_independent
+        if self.rounds is not None:
+            said |= self.rounds.said
+        if self.extensions is not None:
+            said["grown"] = self.extensions.said
+        return said
+
+    @property
+    def role(self) -> Codes:
+        return self.trials.role
+
+    @property
+    def n_follow_ups(self) -> int:
+        """The last trials, which ask suspected pairs more and which only links between agents read."""
+        return int((self.role == FOLLOW_UP).sum())
+
+    @property
+    def n_dense_calls(self) -> int:
+        """2K(K−1)J: both arms of every ordered pair on every item, the yardstick of all percentages."""
+        return 2 * self.n_agents * (self.n_agents - 1) * self.n_items
+
+    @cached_property
+    def n_cells(self) -> int:
+        """Distinct agent–item cells that a paired trial touches."""
+        touched = np.zeros((self.n_items, self.n_agents), dtype=np.bool_)
+        paired = self.arm == PAIRED
+        item = self.item[paired]
+        touched[item, self.first[paired]] = True
+        touched[item, self.second[paired]] = True
+        return int(touched.sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 (hex) over what the trials ask, the split and the pool they speak of."""
+        hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
+        hasher.update(np.packbits(self.split.holdout).tobytes())
+        columns = self.trials.columns()
+        for name in ASKED:
+            if name in columns:
+                hasher.update(np.ascontiguousarray(columns[name]).tobytes())
+        return hasher.hexdigest()
+
+    def cost(self, judge: JudgeLike) -> Cost:
+        """Estimate what a judge will cost on the whole plan.
+
+        Parameters
+        ----------
+        judge : str, path, mapping, JudgeConfig or callable
+            As `judge` of `youden.judge`.
+
+        Returns
+        -------
+        Cost
+            Cells, calls, estimated tokens, USD and minutes; USD is None if a price is unknown. A judge that makes no
+            calls costs 0.
+
+        Raises
+        ------
+        ConfigError
+            If the judge cannot be found or its config is wrong.
+
+        Examples
+        --------
+        >>> import youden
+        >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
+        >>> plan.cost("gpt-4o-mini").calls
+        292
+        """
+        from youden.judging.estimate import cost_of
+
+        return cost_of(self, judge)

@@ -1,0 +1,119 @@
+"""Define the recommendation of a run, and the evidence that its judge separates its agents.
+
+`pipeline/recommendation.py` makes the recommendation once; every output prints its `text`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+RecommendationForm = Literal["recommended", "candidates", "none"]
+
+
+@dataclass(frozen=True)
+class JudgeSignalFacts:
+    """How well the judge of a run discriminates between paired and independent trials, and whether its agents differ.
+
+    Attributes
+    ----------
+    tpr, fpr : float or None
+        Mean answer to the paired and to the independent trials of the run, in [0, 1]. None if it is not known.
+    j : float or None
+        Youden's J = TPR − FPR. If a run was imported without the two rates, the mean of D.
+    j_low, j_high : float or None
+        Confidence bounds of J at `level`.
+    level : float
+        Confidence level.
+    method : str
+        Method of the interval.
+    p_equal_abilities : float or None
+        P-value of the hypothesis that all abilities are equal. None if agents cannot be compared.
+    alpha : float
+        Significance level of that test.
+    """
+
+    tpr: float | None = None
+    fpr: float | None = None
+    j: float | None = None
+    j_low: float | None = None
+    j_high: float | None = None
+    level: float = 0.95
+    method: str = ""
+    p_equal_abilities: float | None = None
+    alpha: float = 0.05
+
+    @property
+    def discriminates(self) -> bool:
+        """Return whether the interval of J lies above 0."""
+        return self.j_low is not None and self.j_low > 0
+
+    @property
+    def separates_agents(self) -> bool:
+        """Return whether the abilities vary by more than their sampling error."""
+        return self.p_equal_abilities is not None and self.p_equal_abilities <= self.alpha
+
+    @property
+    def j_text(self) -> str:
+        """Format J with its interval, such as `J = 0.02 [-0.03, 0.07]`."""
+        if self.j is None or self.j_low is None or self.j_high is None:
+            return "J is unknown"
+        return f"J = {self.j:.2f} [{self.j_low:.2f}, {self.j_high:.2f}]"
+
+    @property
+    def judge_reason(self) -> str:
+        """Explain why the judge is no basis for a recommendation; empty if it discriminates."""
+        if self.discriminates:
+            return ""
+        if not self.method:
+            why = "J is unknown, because an earlier version fitted the run"
+        elif self.j_high is None:
+            why = "J is unknown, because it needs answers to both trial types on two items or more"
+        elif self.j_high < 0:
+            why = f"{self.j_text} lies below 0: it says yes more often to responses to different items"
+        else:
+            why = f"the {self.level:.0%} interval of {self.j_text} includes 0"
+        return f"this judge does not separate these agents; {why}"
+
+    @property
+    def judge_remedy(self) -> str:
+        """Format what to do if the judge does not discriminate."""
+        if not self.method:
+            return "Run `youden fit RUN`."
+        if self.j_high is None:
+            return "Add items or independent trials, or judge the trials that have no answer."
+        if self.j_high < 0:
+            return "Check its prompt and its answers (`youden doctor`), or use another judge."
+        return "Use another judge (`youden calibrate` tests judges), or add calls if J is small but above 0."
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What a run recommends.
+
+    Attributes
+    ----------
+    form : {"recommended", "candidates", "none"}
+        One selection that suffices, several agents that cannot be ruled out as the best, or no recommendation.
+    agents : tuple of str
+        The recommended agents or all candidates, by ability; empty if there is no recommendation.
+    text : str
+        The recommendation as a reader sees it. It begins with "Recommended: ", "Candidates: " or "No recommendation: ".
+    reason : str
+        Reason for having no recommendation; else empty.
+    """
+
+    form: RecommendationForm
+    agents: tuple[str, ...]
+    text: str
+    reason: str = ""
+
+
+UNKNOWN_SIGNAL = JudgeSignalFacts()
+NOT_MADE = Recommendation(
+    "none",
+    (),
+    "No recommendation: an earlier version fitted this run. Run `youden fit RUN`.",
+    "fitted by an earlier version",
+)
+"""Defaults for a fit.json of an earlier version, which lacks these facts."""

@@ -1,0 +1,278 @@
+"""Looking for the best in rounds: deterministic, within budget, fair to whoever was asked less, stopped by bounds that hold."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool
+from worlds import dense_world
+from youden import make_plan
+from youden.data.folder.run_config import RunConfig
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import PlanError
+from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.ranking import standing_of
+from youden.pipeline.rounds import run_rounds
+from youden.study.replaying import World, replay
+from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return dense_world(8, 40)
+
+
+def carried(world: World, *, seed: int = 0, percent: float = 30, **options: object) -> Verdicts:
+    plan = make_plan(world.pool, design="adaptive", percent=percent, n_independent=16, seed=seed, options=options)
+    return run_rounds(plan, partial(replay, world=world))
+
+
+@given(st.integers(0, 1000), st.sampled_from([10.0, 30.0, 60.0]))
+@settings(max_examples=3, deadline=None)
+def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: int, percent: float) -> None:
+    world = dense_world(8, 40)
+    result = carried(world, seed=seed, percent=percent)
+    plan = result.plan
+    assert len(plan) <= percent / 100 * plan.n_dense_calls
+    if "the budget is spent" in plan.notes[-1]:
+        assert len(plan) > 0.85 * min(percent / 100, 0.3) * plan.n_dense_calls
+    paired = plan.arm == PAIRED
+    rows = np.stack([plan.item, plan.first, plan.second])[:, paired]
+    assert len(np.unique(rows, axis=1).T) == paired.sum()
+    assert (plan.arm == INDEPENDENT).sum() == 16
+    assert carried(world, seed=seed, percent=percent).plan.digest == plan.digest
+
+
+@pytest.mark.parametrize(("top", "last"), [(1, 2), (3, 4)])
+def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the_same_order(
+    world: World, top: int, last: int
+) -> None:
+    plan = carried(world, top=top, percent=20).plan
+    turns = plan.rounds
+    assert len(turns.starts) == 6
+    assert turns.active[0].all()
+    sizes = turns.active.sum(axis=1)
+    assert (np.diff(sizes) <= 0).all()
+    assert sizes[-1] == last
+    for slot in np.unique(plan.slot[plan.slot >= turns.starts[1]]):
+        rows = plan.slot == slot
+        active = turns.active[plan.trials.step[rows][0]]
+        tells_first, tells_second = (
+            column[rows] > 0 for column in (plan.trials.weight_first, plan.trials.weight_second)
+        )
+        assert (tells_first ^ tells_second).all()
+        assert len(set(tells_first)) == len(set(plan.item[rows])) == 1
+        mine, other = (plan.first, plan.second) if tells_first.all() else (plan.second, plan.first)
+        assert len(set(other[rows])) == 1
+        assert active[mine[rows]].all()
+        assert rows.sum() >= 2
+
+
+def test_rounds_share_what_is_left_after_the_pilot(world: World) -> None:
+    plan = carried(world, percent=20).plan
+    sizes = np.bincount(plan.trials.step[plan.slot >= 0])
+    assert sizes[0] / sizes.sum() == pytest.approx(0.25, abs=0.02)
+    assert sizes[1:] / sizes.sum() == pytest.approx(np.full(5, 0.15), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "slots"),
+    [
+        ({"percent": 16}, 24),
+        ({"percent": 8}, 21),
+        ({"percent": 16, "pilot": 0.1}, 8),
+        ({"percent": 16, "pilot": 0.6}, 52),
+        ({"percent": 16, "pilot": 0.1, "within": 0.1}, 8),
+        ({"percent": 40, "pilot": 0.4, "within": 0.1}, 88),
+    ],
+)
+def test_a_pilot_has_24_slots_or_half_of_the_budget_or_what_is_written(
+    world: World, options: dict[str, float], slots: int
+) -> None:
+    plan = carried(world, **options).plan
+    sizes = np.bincount(plan.trials.step[plan.slot >= 0])
+    assert sizes[0] == 8 * slots
+    assert "within" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
+
+
+def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: World) -> None:
+    plan = carried(world, percent=30, pairs="unordered").plan
+    paired = plan.slot >= 0
+    low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
+    rows = np.stack([plan.item, low, high])[:, paired]
+    assert len(np.unique(rows, axis=1).T) == paired.sum()
+
+
+@pytest.mark.slow
+def test_a_pair_that_agents_prefer_does_not_move_them_when_few_are_asked() -> None:
+    """Agents 0 and 1 favour each other; asked often as partners, they would look better than they are."""
+    world = dense_world(8, 120)
+    biased = world.paired.copy()
+    biased[:, [0, 1], [1, 0]] = 1.0
+    world = World(biased, world.independent, world.pool, world.rates, world.groups)
+    truth = np.nanmean(np.concatenate([biased, biased.transpose(0, 2, 1)], axis=2), axis=(0, 2))
+    gaps = []
+    for seed in range(20):
+        result = carried(world, seed=seed, percent=12)
+        ability = standing_of(result).ability
+        gaps.append(ability - ability.mean() - truth + truth.mean())
+    assert np.abs(np.mean(gaps, axis=0)).max() < 0.02
+
+
+def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more() -> None:
+    """Two of the upper half reach the answer of one: pairs of a round answer less than abilities add up to, whatever the slot."""
+    world = dense_world(10, 150)
+    strength = np.linspace(0.9, 0.0, 10)
+    limited = np.broadcast_to(np.minimum(strength[:, None] + strength, 0.9), world.paired.shape).copy()
+    limited[np.isnan(world.paired)] = np.nan
+    world = World(limited, world.independent, world.pool, world.rates, world.groups)
+    truth = np.nanmean(np.concatenate([limited, limited.transpose(0, 2, 1)], axis=2), axis=(0, 2))
+    result = carried(world, percent=30)
+    rounds = result.plan.rounds
+    often = rounds.active[2]
+    assert 0 < often.sum() < 10
+    off = standing_of(result).ability - truth
+    assert abs(off[often].mean() - off[~often].mean()) < 0.01
+
+
+def test_rules_stop_early_and_say_so(world: World) -> None:
+    whole = carried(world, percent=60)
+    near = carried(world, percent=60, within=0.2)
+    assert len(near) < len(whole)
+    assert "near enough to the best" in near.plan.notes[-1]
+    assert whole.plan.notes[-1].endswith("spent before the one named was told apart from the rest, all looks together")
+    short = carried(world, percent=5, top=4, within=0.01)
+    assert short.plan.notes[-1].endswith(
+        "before the 4 named were known to be within 0.01 of the best, all looks together"
+    )
+
+
+@pytest.mark.slow
+def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
+    """Agents 2 and 3 of 8 are equal: that the top 3 are told apart is an error whenever it is said."""
+    pool = make_pool(8, 60)
+    ability = np.array([0.4, 0.35, 0.0, 0.0, -0.2, -0.25, -0.3, -0.35])
+    wrong = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        mean = 0.5 + (ability[:, None] + ability) / 2
+        paired = (rng.random((60, 8, 8)) < mean).astype(float)
+        paired[:, np.arange(8), np.arange(8)] = np.nan
+
+        def ask(plan: Plan, paired: np.ndarray = paired) -> Verdicts:
+            answer = np.where(plan.arm == PAIRED, paired[plan.item, plan.first, plan.second], 0.0)
+            return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "tied"})
+
+        plan = make_plan(pool, design="adaptive", percent=20, n_independent=0, seed=seed, options={"top": 3})
+        wrong += "near enough" in run_rounds(plan, ask).plan.notes[-1]
+    assert wrong <= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "slug"),
+    [
+        ({"pilot": 0}, "design-option"),
+        ({"rounds": 0}, "design-option"),
+        ({"top": 8}, "design-option"),
+        ({"within": -1}, "design-option"),
+        ({"active": 0.5}, "design-option"),
+        ({"percent": 1}, "budget-adaptive"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(world: World, options: dict[str, float], slug: str) -> None:
+    with pytest.raises(PlanError, match=rf"\[{slug}\]"):
+        carried(world, **options)
+
+
+def test_agents_that_share_no_item_end_the_run() -> None:
+    present = np.arange(8)[:, None] // 4 == np.arange(20) // 10
+    pool = make_pool(8, 20, present=present)
+
+    def answered(plan: Plan) -> Verdicts:
+        says_yes = (plan.arm == PAIRED) & ((plan.first * 7 + plan.second + plan.item) % 3 == 0)
+        return answer_with(plan, says_yes.astype(float))
+
+    for seed in range(2):
+        result = run_rounds(make_plan(pool, design="adaptive", percent=40, seed=seed), answered)
+        assert "the budget is spent" in result.plan.notes[-1]
+
+
+def test_any_other_plan_is_asked_once(world: World) -> None:
+    asked: list[Plan] = []
+
+    def ask(plan: Plan) -> Verdicts:
+        asked.append(plan)
+        return replay(plan, world)
+
+    plan = make_plan(world.pool, design="cyclic", percent=20)
+    assert plan.rounds is None
+    assert run_rounds(plan, ask).plan is plan
+    assert len(asked) == 1
+    assert not np.isnan(standing_of(ask(plan)).ability).any()
+
+
+def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
+    write_pool(make_pool(6, 30), tmp_path / "pool")
+    config = RunConfig(
+        name="a",
+        pool=str(tmp_path / "pool"),
+        design="adaptive",
+        percent=40,
+        n_independent=10,
+        out=str(tmp_path / "run"),
+    )
+    planned = plan_run(config)
+    result = judge_run(planned)
+    assert len(result.plan) > len(planned.plan)
+    assert fit_run(planned.folder).facts.interval.startswith("additive fit of trials")
+    again = judge_run(plan_run(config))
+    assert again.plan.digest == result.plan.digest
+
+
+def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_made_again_say(world: World) -> None:
+    """The run's rounds keep them; its files alone have to give the same."""
+    asked: list[Verdicts] = []
+
+    def ask(plan: Plan) -> Verdicts:
+        asked.append(replay(plan, world=world))
+        return asked[-1]
+
+    run_rounds(make_plan(world.pool, design="adaptive", percent=60, options={"within": 0.05}), ask)
+    assert len(asked) >= 3
+    before = None
+    for n, part in enumerate(asked):
+        kept, anew = (standing_of(part, before=one) for one in (before, None))
+        before = kept.search
+        assert len(before.looks) == n + 1
+        np.testing.assert_array_equal(before.looks[-1].end, anew.search.looks[-1].end)
+        np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)
+        assert before.looks[-1].spent == anew.search.looks[-1].spent <= 1 + 1e-9
+
+
+def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Agents that are all alike: whoever is asked to the end was lucky in the rounds before."""
+    pool, lead = make_pool(10, 30), []
+    for seed in range(4):
+        plan = make_plan(pool, design="adaptive", percent=20, n_independent=16, seed=seed, options={"top": 1})
+        says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
+        result = run_rounds(
+            plan,
+            lambda plan, says=says: answer_with(plan, (plan.arm == PAIRED) & says[plan.item, plan.first, plan.second]),
+        )
+        asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
+        of_all = {}
+        for share in (0.0, 0.5):
+            monkeypatch.setattr("youden.pipeline.interim_analyses.LUCK", share)
+            of_all[share] = standing_of(result).ability
+        assert of_all[0.5].argmax() == of_all[0.0].argmax()
+        lead.append([of[asked].mean() - of[~asked].mean() for of in of_all.values()])
+    with_luck, less = np.mean(lead, axis=0)
+    assert 0 < less < 0.9 * with_luck

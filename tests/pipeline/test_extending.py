@@ -1,0 +1,368 @@
+"""A plan that grew keeps its own trials, asks nothing twice, and leaves the first agents' abilities where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool, part_of, starts_with
+from worlds import analysed
+from youden import make_plan
+from youden.engines.trial_blocks import TrialsByItem
+from youden.errors import PlanError
+from youden.pipeline.abilities import Abilities
+from youden.pipeline.extension_facts import extension_facts
+from youden.pipeline.linked_abilities import place_added, scale_from
+from youden.pipeline.ranking import abilities_of, anchors_of
+from youden.protocol.blocks import after_steps, complete_part, extensions_of
+from youden.protocol.extending import add_agents, add_calls, add_items, trials_against_anchors
+from youden.stats.trials.anchored import stretch_of
+from youden.types import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Verdicts
+from youden.types.pool import Floats
+from youden.workflows.extend import extension_words
+
+K, J = 8, 20
+
+
+WHOLE = make_pool(K + 4, J + 6)
+OLD = part_of(WHOLE, slice(K), slice(J))
+MORE_AGENTS = part_of(WHOLE, slice(K + 3), slice(J))
+MORE_ITEMS = part_of(WHOLE, slice(K + 3))
+
+
+def first_plan(**options: object) -> Plan:
+    return make_plan(OLD, **{"design": "cyclic", "calls": 260, "seed": 3, **options})
+
+
+def answers(plan: Plan, *, ability: Floats | None = None, noise: float = 0.3, level: float = 0.0) -> Verdicts:
+    """A paired answer is .5 + (a_i + a_k)/2 + noise, the same for the same trial whatever the plan."""
+    ability = np.linspace(0.3, -0.3, K + 4) if ability is None else ability
+    mean = 0.5 + (ability[plan.first] + ability[plan.second]) / 2 + level
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((J + 6, K + 4, K + 4))
+    value = np.where(plan.arm == PAIRED, mean + noise * table[plan.item, plan.first, plan.second], 0.02)
+    return answer_with(plan, np.clip(value, 0, 1))
+
+
+def comparisons(plan: Plan) -> list[tuple[int, ...]]:
+    rows = plan.arm == PAIRED
+    return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
+
+
+def grown(plan: Plan) -> Plan:
+    plan = add_agents(plan, MORE_AGENTS, calls=180)
+    plan = add_items(plan, MORE_ITEMS, calls=120)
+    plan = add_calls(plan, calls=100)
+    return add_calls(plan, calls=40, focus=(2, K + 1))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), pairs=st.sampled_from(["ordered", "unordered"]))
+def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: int, pairs: str) -> None:
+    plan = make_plan(OLD, design="cyclic", calls=200, seed=seed, options={"pairs": pairs}, n_independent=40)
+    later = grown(plan)
+    assert starts_with(later.trials, plan.trials)
+    asked = comparisons(later)
+    assert len(set(asked)) == len(asked)
+    if pairs == "unordered":
+        assert len({(item, *sorted(pair)) for item, *pair in asked}) == len(asked)
+    assert (later.first != later.second).all()
+    assert not later.replicate[later.arm == PAIRED].any()
+
+
+def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() -> None:
+    plan = add_agents(first_plan(), MORE_AGENTS, calls=3 * 2 * 16 + 38)
+    beside = (plan.arm == PAIRED) & (plan.role == PLACING)
+    for agent in range(K, K + 3):
+        as_first, as_second = beside & (plan.first == agent), beside & (plan.second == agent)
+        assert as_first.sum() == as_second.sum() == 16
+        met = np.bincount(np.append(plan.second[as_first], plan.first[as_second]), minlength=K)
+        assert met[:K].min() >= 2
+        assert met[:K].max() <= 6
+        assert met[K:].sum() == 0
+    apart = (plan.arm == INDEPENDENT) & (np.maximum(plan.first, plan.second) >= K)
+    assert apart.sum() == 38
+    assert (plan.item[apart] != plan.other_item[apart]).all()
+
+
+def test_further_calls_are_the_very_slots_a_larger_budget_would_have_drawn() -> None:
+    small, large = first_plan(calls=200, n_independent=40), first_plan(calls=200 + 5 * K, n_independent=40)
+    more = add_calls(small, calls=5 * K)
+    assert set(comparisons(more)) == set(comparisons(large))
+    assert np.array_equal(
+        ranked(answers(more)).ability.round(12),
+        ranked(answers(large)).ability.round(12),
+    )
+
+
+def ranked(result: Verdicts) -> Abilities:
+    return abilities_of(result)
+
+
+@pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
+def test_abilities_and_intervals_of_the_first_agents_do_not_move_when_others_join(design: str) -> None:
+    plan = make_plan(OLD, design=design, seed=1, **({"calls": 260} if design == "cyclic" else {}))
+    later = add_agents(plan, MORE_AGENTS)
+    before = analysed(answers(plan)).ranking.set_index("agent")
+    after = analysed(answers(later)).ranking.set_index("agent")
+    for column in ("ability", "low", "high"):
+        assert after.loc[before.index, column].tolist() == pytest.approx(before[column].tolist(), abs=1e-12), column
+    joined = after.loc[["a8", "a9", "a10"]]
+    assert (joined.low < joined.ability).all()
+    assert (joined.ability < joined.high).all()
+
+
+def test_without_noise_a_joining_agent_gets_the_ability_of_its_equal() -> None:
+    ability = np.array([0.3, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3, -0.1, 0.3, -0.1, -0.3, 0.0])
+    balanced = first_plan(calls=100 + 3 * (K - 1) * K)
+    found = ranked(answers(add_agents(balanced, MORE_AGENTS), ability=ability, noise=0.0))
+    assert found.ability[K] == pytest.approx(found.ability[0], abs=1e-9)
+    assert found.ability[K + 1] == pytest.approx(found.ability[4], abs=1e-9)
+    assert found.ability[K + 2] == pytest.approx(found.ability[6], abs=1e-9)
+    alone = ranked(answers(balanced, ability=ability[:K], noise=0.0)).covariance.error
+    assert found.covariance.error[K:].max() == pytest.approx(alone.max(), rel=0.3)
+
+
+def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
+    result = answers(add_agents(first_plan(), MORE_AGENTS))
+    plan, found = result.plan, ranked(result)
+    trials = TrialsByItem.of(result)
+    anchors = anchors_of(trials)
+    scale = scale_from(trials, anchors)
+    rows = [t for t in range(len(plan)) if plan.arm[t] == PAIRED and K in (int(plan.first[t]), int(plan.second[t]))]
+    partner = [int(plan.second[t] if plan.first[t] == K else plan.first[t]) for t in rows]
+    residual = [
+        result.answer[t] - anchors.fpr - scale.centre - scale.effect[k] - scale.level[plan.item[t]]
+        for t, k in zip(rows, partner, strict=True)
+    ]
+    assert found.ability[K] == pytest.approx(scale.centre + stretch_of(K) * np.mean(residual), abs=1e-12)
+    assert found.n_trials[K] == len(rows)
+
+
+@pytest.mark.long
+def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> None:
+    covered, linked = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        ability, item = rng.normal(0, 0.1, K + 4), rng.normal(0, 0.1, J + 6)
+        plan = add_agents(first_plan(seed=seed), MORE_AGENTS, calls=3 * 2 * 8 + 38)
+        mean = 0.5 + ability[plan.first] + ability[plan.second] + item[plan.item]
+        noise = rng.normal(0, 0.2, len(plan))
+        result = answer_with(plan, np.where(plan.arm == PAIRED, mean + noise, 0.0))
+        found = ranked(result)
+        truth = stretch_of(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
+        covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
+        trials = TrialsByItem.of(result)
+        anchors = anchors_of(trials)
+        linked.append(place_added(trials, anchors, scale_from(trials, anchors)).linking[K:])
+    assert 0.9 <= np.mean(covered) <= 1.0
+    assert np.min(linked) > 0
+
+
+def test_new_items_and_calls_move_abilities_but_not_the_level_of_the_scale() -> None:
+    plan = first_plan()
+    later = add_items(plan, part_of(WHOLE, slice(K)))
+    hard = answers(later)
+    answer = np.where((later.item >= J) & (later.arm == PAIRED), hard.answer - 0.4, hard.answer)
+    before, after = ranked(answers(plan)), ranked(answer_with(later, answer))
+    assert after.ability.mean() == pytest.approx(before.ability.mean(), abs=1e-9)
+    assert (after.n_trials > before.n_trials).all()
+    assert np.corrcoef(before.ability, after.ability)[0, 1] > 0.95
+
+
+def test_focus_narrows_the_interval_of_whom_it_names_and_of_nobody_else() -> None:
+    plan = add_agents(first_plan(), MORE_AGENTS)
+    before, after = ranked(answers(plan)), ranked(answers(add_calls(plan, calls=200, focus=(2, K + 1))))
+    width = (after.high - after.low) / (before.high - before.low)
+    assert width[2] < 0.9
+    assert width[K + 1] < 0.9
+    others = np.delete(np.arange(K + 3), [2, K + 1])
+    assert (width[others] == 1).all()
+    assert (after.ability[others] == before.ability[others]).all()
+
+
+def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
+    plan = first_plan()
+    second = add_agents(plan, MORE_AGENTS)
+    third = add_calls(second, calls=100)
+    for later, earlier in ((second, plan), (third, second)):
+        was = after_steps(later, len(extensions_of(later).steps) - 1)
+        assert np.array_equal(was.item, earlier.item)
+        assert was.agent_ids == earlier.agent_ids
+        assert extensions_of(was) == replace(extensions_of(earlier), pool=extensions_of(was).pool)
+        assert was.digest == earlier.digest
+    assert complete_part(third).n_agents == K
+
+
+def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for() -> None:
+    plan = add_calls(add_agents(first_plan(), MORE_AGENTS), calls=100, focus=(0, 1))
+    of, paired = plan.trials, plan.arm == PAIRED
+    assert set(of.step.tolist()) == {0, 1, 2}
+    assert ((plan.role == PLACING) == (of.step > 0)).all()
+    assert (of.weight_first[(of.step == 0) & (plan.role != PROBE)] == 1).all()
+    for step, scored in ((1, range(K, K + 3)), (2, (0, 1))):
+        rows = paired & (of.step == step)
+        assert np.array_equal(of.weight_first[rows] > 0, np.isin(plan.first[rows], list(scored)))
+        assert np.array_equal(of.weight_second[rows] > 0, np.isin(plan.second[rows], list(scored)))
+
+
+@pytest.mark.long
+def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
+    false, found = 0, 0
+    for seed in range(40):
+        plan = first_plan(seed=seed)
+        later = add_calls(plan, calls=240)
+        rng = np.random.default_rng(seed)
+        noise = rng.normal(0, 0.2, len(later))
+        mean = np.where(later.arm == PAIRED, 0.5 + noise, 0.0)
+        new = np.arange(len(later)) >= len(plan)
+        with_a3 = (later.first == 3) | (later.second == 3)
+        changed = np.where(new & with_a3 & (later.arm == PAIRED), mean - 0.2, mean)
+        for answer, planted in ((mean, False), (changed, True)):
+            result = answer_with(later, answer)
+            facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
+            low = [move.agent for move in facts.moves if move.p is not None and move.p < 0.05]
+            found += planted and "a3" in low
+            false += not planted and bool(low)
+    assert found >= 30
+    assert false <= 6
+
+
+def test_a_judge_that_became_laxer_is_named() -> None:
+    plan = first_plan()
+    later = add_calls(plan, calls=240)
+    lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
+    result = answers(later)
+    result = answer_with(later, result.answer + lax)
+    facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
+    assert facts.level == pytest.approx(0.15, abs=0.06)
+    assert any("the model that is served may have changed" in line for line in extension_words(facts))
+
+
+@pytest.mark.parametrize(
+    ("grow", "slug"),
+    [
+        (lambda: add_agents(first_plan(), MORE_AGENTS, calls=50), "grow-calls"),
+        (lambda: add_calls(first_plan(), calls=7), "grow-calls"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100), "grow-cells"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100, focus=(1,)), "grow-all"),
+        (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "grow-adaptive"),
+    ],
+)
+def test_what_cannot_be_added_says_why(grow: Callable[[], Plan], slug: str) -> None:
+    with pytest.raises(PlanError, match=rf"\[{slug}\]"):
+        grow()
+
+
+def test_calls_beyond_everything_stop_at_everything() -> None:
+    plan = add_calls(first_plan(), calls=100_000)
+    assert len(set(comparisons(plan))) == K * (K - 1) * J
+    with pytest.raises(PlanError, match=r"\[grow-all\]"):
+        add_calls(plan, calls=100)
+
+
+@pytest.mark.parametrize("design", ["dense", "nlogn", "row"])
+@pytest.mark.parametrize("holdout", [0.0, 0.2])
+def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_intervals(
+    design: str, holdout: float
+) -> None:
+    plan = add_agents(make_plan(OLD, design=design, holdout=holdout, seed=2), MORE_AGENTS, calls=300)
+    with pytest.raises(PlanError, match=r"\[grow-cells\]"):
+        add_calls(plan, calls=200)
+    with pytest.raises(PlanError, match=r"\[grow-cells\]"):
+        add_items(plan, MORE_ITEMS)
+    later = add_calls(plan, calls=40, focus=(K, K + 1))
+    asked = comparisons(later)
+    assert len(set(asked)) == len(asked)
+    assert not np.isnan(ranked(answers(later)).low).any()
+
+
+def test_the_twins_of_focused_calls_move_nobody_else() -> None:
+    plan = first_plan(independent="twin", calls=520)
+    later = add_calls(plan, calls=80, focus=(2, 3))
+    before, after = ranked(answers(plan)), ranked(answers(later))
+    others = np.delete(np.arange(K), [2, 3])
+    assert (after.ability[others] == before.ability[others]).all()
+
+
+def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> None:
+    plan = make_plan(OLD, design="nlogn", holdout=0.0, seed=1)
+    later = add_calls(plan, calls=40, focus=(0,))
+    new = np.arange(len(later)) >= len(plan)
+    of_agent = ((later.first == 0) | (later.second == 0)) & (later.arm == PAIRED)
+    lost = of_agent & ~new
+    lost[np.flatnonzero(lost)[0]] = False
+    result = answer_with(later, answers(later).answer, missing=lost)
+    assert np.isnan(anchors_of(TrialsByItem.of(result)).covariance.error[0])
+    assert ranked(result).n_trials[0] == (of_agent & new).sum()
+
+
+def test_what_one_set_of_items_cannot_take_goes_to_the_next() -> None:
+    plan = add_items(add_calls(first_plan(), calls=100_000), part_of(WHOLE, slice(K)), calls=2 * K)
+    later = add_calls(plan, calls=10 * K)
+    assert len(later) - len(plan) == 10 * K
+
+
+def searched(within: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:
+    """A run that three agents joined, and on which the best of all was looked for among the first two and the last."""
+    plan, focus = add_agents(first_plan(), MORE_AGENTS, calls=80), (0, 1, K + 2)
+    for _ in range(rounds):
+        plan = add_calls(plan, calls=calls, focus=focus, top=1, within=within)
+    ability = np.linspace(0.3, -0.3, K + 4)
+    ability[K + 2] = 0.32
+    result = answers(plan, ability=ability)
+    return result, abilities_of(result)
+
+
+def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep_the_scale() -> None:
+    result, found = searched(0.02)
+    before = anchors_of(TrialsByItem.of(result))
+    np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
+    assert found.n_trials[[0, 1, K + 2]].min() > 2 * found.n_trials[2:K].max()
+    joined = (K, K + 1, K + 2)
+    trials = trials_against_anchors(
+        np.ones((K + 3, J), dtype=np.bool_),
+        np.random.default_rng(0),
+        scored=joined,
+        n_anchors=K,
+        n_paired=6 * 30,
+        asked=set(),
+        pairs="ordered",
+        items=np.arange(J, dtype=np.int32),
+        start=0,
+        together=True,
+    )
+    for slot in range(30):
+        rows = trials.slot == slot
+        first = np.isin(trials.first[rows], joined)
+        assert sorted(trials.first[rows][first]) == sorted(trials.second[rows][~first]) == list(joined)
+        assert len(set(trials.second[rows][first])) == len(set(trials.first[rows][~first])) == 1
+
+
+def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_its_files() -> None:
+    _, found = searched(0.02, rounds=3)
+    search = found.search
+    assert (search.top, search.within, len(search.looks)) == (1, 0.02, 4)
+    shares = [look.share for look in search.looks]
+    assert sum(shares) == pytest.approx(search.looks[-1].spent)
+    assert sum(shares) <= 1
+    ends = np.array([look.end for look in search.looks])
+    assert (ends[1:] <= ends[:-1]).all()
+    _, shorter = searched(0.02, rounds=2)
+    np.testing.assert_array_equal(shorter.search.looks[-1].end, search.looks[-2].end)
+
+
+def test_a_search_that_spends_its_calls_is_looked_at_once() -> None:
+    _, found = searched(None)
+    assert [look.share for look in found.search.looks] == [1.0]
+
+
+def test_a_search_is_over_once_others_join() -> None:
+    result, _ = searched(0.02)
+    found = abilities_of(answers(add_items(result.plan, MORE_ITEMS)))
+    assert found.search is None

@@ -1,0 +1,437 @@
+"""What blocks of items make of a run is what its answers make all at once, to the last digits."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from hypothesis import Phase, given, reject, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool, part_of
+from run_folders import alike, contents
+from worlds import write_answers
+from youden import ClippedLinear, holdout_scores, make_plan, rank, tally, train_scores
+from youden.cli import youden
+from youden.data.atomic import workplace
+from youden.data.folder import trial_tables
+from youden.data.folder.run_folder import RunFolder
+from youden.engines import trial_blocks as blocks
+from youden.engines.block_sums import call_facts
+from youden.errors import PlanError, RunFolderError
+from youden.pipeline import fit_tables
+from youden.pipeline.judged_run import fit_run
+from youden.pipeline.rounds import run_rounds
+from youden.protocol.blocks import without_follow_ups
+from youden.protocol.extending import add_agents, add_calls, add_items
+from youden.protocol.independent import with_more
+from youden.protocol.scores import pooled_fpr
+from youden.types import FOLLOW_UP, Plan, Pool, Target, Trials, Verdicts
+
+duckdb = pytest.importorskip("duckdb")
+
+RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "n_missing")
+PLANS = {
+    "cyclic": {"design": "cyclic", "percent": 60, "n_independent": 60},
+    "cyclic twins": {"design": "cyclic", "percent": 60, "independent": "twin"},
+    "cyclic own rates": {"design": "cyclic", "percent": 80, "n_independent": 300},
+    "dense": {"design": "dense", "holdout": 0.0},
+    "dense pooled": {"design": "dense", "independent": "pooled", "n_independent": 50, "holdout": 0.0},
+    "held out": {"design": "dense", "holdout": 0.2, "rule": "shared"},
+    "held out, own": {"design": "dense", "holdout": 0.2, "rule": "own"},
+    "held out, pooled": {"design": "cyclic", "percent": 70, "n_independent": 60, "holdout": 0.2, "rule": "shared"},
+    "held out, pooled, own": {"design": "cyclic", "percent": 70, "n_independent": 60, "holdout": 0.2, "rule": "own"},
+    "row": {"design": "row"},
+    "nlogn": {"design": "nlogn"},
+}
+
+
+def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, replicates: bool) -> Verdicts:
+    """A plan of `pool` answered at random: agents differ, and so do items."""
+    try:
+        plan = make_plan(pool, seed=seed, **PLANS[how])
+    except PlanError:
+        reject()
+    if replicates:
+        trials = type(plan.trials).concat([plan.trials, plan.trials.take(slice(0, len(plan), 3))]).counted()
+        plan = replace(plan, trials=trials)
+    rng = np.random.default_rng(seed)
+    level = (
+        0.2 + 0.5 * rng.random(plan.n_agents)[plan.first] * (plan.arm == 0) + 0.2 * rng.random(plan.n_items)[plan.item]
+    )
+    answer = rng.beta(4 * level, 4 * (1 - level)) if soft else (rng.random(len(plan)) < level).astype(np.float64)
+    return answer_with(plan, answer, missing=rng.random(len(plan)) < missing)
+
+
+def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None:
+    """Whether the tables of a fitted run are those of its answers, taken all at once."""
+    plan, rates = result.plan, tally(without_follow_ups(result))
+    for kind in ("symmetric", "row"):
+        scores = train_scores(rates, kind=kind)
+        alike(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
+    assert run.has("holdout.csv") == bool(plan.split.n_holdout)
+    if plan.split.n_holdout:
+        alike(holdout_scores(rates).value.tolist(), run.read_holdout().value.tolist(), at="holdout")
+    table = rank(result, target=target)
+    # who stands first of two with the same ability is left to rounding
+    one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
+    other["group"] = other["group"].astype(object).where(other["group"].notna(), None)
+    pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12, check_dtype=False)
+    alike(
+        np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
+        [float(row.n_trials) for row in run.read_items()],
+    )
+    facts, model = run.read_facts(), ClippedLinear().fit(train_scores(rates))
+    alike([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
+    alike([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
+    alike(
+        asdict(table.attrs["choice"]) if table.attrs["choice"] else None, asdict(facts.choice) if facts.choice else None
+    )
+    written_rates = run.read_rates()
+    alike([getattr(rates, name).tolist() for name in RATES], [getattr(written_rates, name).tolist() for name in RATES])
+
+
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(
+    how=st.sampled_from(sorted(PLANS)),
+    seed=st.integers(0, 10_000),
+    missing=st.sampled_from([0.0, 0.02, 0.15]),
+    soft=st.booleans(),
+    gaps=st.booleans(),
+    replicates=st.booleans(),
+    small=st.booleans(),
+    these=st.booleans(),
+)
+def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
+    *, how: str, seed: int, missing: float, soft: bool, gaps: bool, replicates: bool, small: bool, these: bool
+) -> None:
+    pool = make_pool(6, 9)
+    if gaps:
+        texts = pool.texts.copy()
+        texts[0, :3] = texts[2, 5] = None
+        pool = replace(pool, texts=texts)
+    result = judged(pool, how, seed=seed, missing=missing, soft=soft, replicates=replicates)
+    target: Target = "these-items" if these else "items-like-these"
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
+        if small:
+            patched.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+            patched.setattr(blocks, "CELLS_AT_ONCE", 12)
+            patched.setattr(blocks, "TRIALS_AT_ONCE", 60)
+        run = write_answers(Path(place, "r"), pool, result)
+        fit_run(run, target=target)
+        same_as_at_once(run, result, target=target)
+
+
+def extended(seed: int) -> tuple[Pool, Verdicts]:
+    """Agents join, everybody is asked more, items join, and two agents are asked more."""
+    whole = make_pool(8, 12)
+    pools = {(K, J): part_of(whole, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
+    plan = add_agents(make_plan(pools[6, 9], percent=60, n_independent=60, seed=seed), pools[8, 9], calls=90)
+    plan = add_items(add_calls(plan, calls=40), whole, calls=60)
+    plan = add_calls(plan, calls=40, focus=(1, 7))
+    return whole, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
+
+
+def searched(seed: int) -> tuple[Pool, Verdicts]:
+    """The best of eight agents is looked for."""
+    pool = make_pool(8, 20)
+    plan = make_plan(pool, design="adaptive", percent=50, n_independent=40, seed=seed, options={"top": 2})
+
+    def ask(plan: Plan) -> Verdicts:
+        drawn = np.random.default_rng(seed).random((pool.n_items, 8, 8))
+        level = 0.4 + 0.03 * (plan.first + plan.second)
+        return answer_with(plan, (drawn[plan.item, plan.first, plan.second] < level).astype(np.float64))
+
+    return pool, run_rounds(plan, ask)
+
+
+def of_a_jury(seed: int) -> tuple[Pool, Verdicts]:
+    """Three judges, each of whom misses some trials."""
+    pool, result = extended(seed)
+    rng = np.random.default_rng(seed)
+    votes = np.clip(result.answer + rng.normal(0, 0.2, (3, len(result))), 0, 1)
+    votes[rng.random(votes.shape) < 0.01] = np.nan
+    return pool, replace(result, votes=votes, judge={"name": "jury", "judges": ["a", "b", "c"]})
+
+
+def of_an_average(seed: int) -> tuple[Pool, Verdicts]:
+    """The same where two votes are averaged, none missing."""
+    pool, result = extended(seed)
+    votes = np.random.default_rng(seed).random((2, len(result)))
+    return pool, replace(answer_with(result.plan, votes.mean(axis=0)), votes=votes)
+
+
+@pytest.mark.parametrize(
+    ("grown", "target"),
+    [
+        (extended, "items-like-these"),
+        (extended, "these-items"),
+        (searched, "items-like-these"),
+        (of_a_jury, "items-and-judges"),
+        (of_an_average, "these-items"),
+        *(pytest.param(grown, "these-items", marks=pytest.mark.slow) for grown in (searched, of_a_jury)),
+    ],
+)
+def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: Callable[[int], tuple[Pool, Verdicts]], target: Target
+) -> None:
+    pool, result = grown(3)
+    expected = rank(result, target=target).set_index("agent").sort_index()
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
+    monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 60)
+    monkeypatch.setattr(fit_tables, "says_moves", lambda *_: False)
+    monkeypatch.setattr(RunFolder, "read_verdicts", lambda *_: pytest.fail("all trials were read at once"))
+    run = write_answers(tmp_path / "r", pool, result)
+    fit_run(run, target=target)
+    found = pd.read_csv(run.file("ranking.csv")).set_index("agent").sort_index()
+    numbers = [name for name in expected.columns if name not in ("group", "target")]
+    np.testing.assert_allclose(found[numbers], expected[numbers].astype(np.float64), rtol=0, atol=1e-12)
+
+
+def test_follow_ups_move_no_table_but_links_and_calls() -> None:
+    pool, rng = make_pool(6, 9), np.random.default_rng(0)
+    result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
+    more = Trials.paired(item, first, second).marked(FOLLOW_UP, first=0.0, second=0.0)
+    answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
+    longer = answer_with(with_more(result.plan, more), answer, missing=missing)
+    with TemporaryDirectory() as place:
+        plain, other = (write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
+        fit_run(plain)
+        fit_run(other)
+        same_as_at_once(other, longer, target="items-like-these")
+        rankings = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
+        pd.testing.assert_frame_equal(*rankings)
+
+
+def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    pool, rng = make_pool(6, 9), np.random.default_rng(0)
+    result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=True)
+    n = len(result)
+    seconds, usd = (np.where(rng.random(n) < 0.5, 0.0, rng.random(n)) for _ in range(2))
+    keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
+    tokens = {name: rng.integers(1, 99, n, dtype=np.int32) for name in ("tokens_in", "tokens_out")}
+    result = replace(result, key=keys, seconds=seconds, usd=usd, usd_tried=0.25, **tokens)
+    folder = write_answers(tmp_path / "r", pool, result)
+    fit_run(folder)
+    counted = folder.read_facts().calls
+    assert counted.n_reused == int(result.reused.sum()) > 0
+    alike(asdict(call_facts(result)), asdict(counted))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    pool = make_pool(6, 9)
+    return write_answers(
+        tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    )
+
+
+@pytest.fixture
+def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    pool = make_pool(6, 9)
+    return write_answers(
+        tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    )
+
+
+def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit_run(run)
+    assert run.has("rates.parquet")
+    monkeypatch.setattr(fit_tables, "TRIALS_WITH_RATES", 100)
+    assert CliRunner().invoke(youden, ["fit", str(run.path)]).exit_code == 0
+    assert not run.has("rates.parquet")
+    assert CliRunner().invoke(youden, ["fit", str(run.path), "--rates"]).exit_code == 0
+    assert run.has("rates.parquet")
+
+
+def test_parts_are_one_table_for_other_tools_and_read_back_as_they_were(parted: RunFolder) -> None:
+    plan = parted.read_plan()
+    place = parted.file("verdicts.parquet")
+    n_parts = len(list(place.glob("*.parquet")))
+    assert n_parts > 2
+    assert len(pd.read_parquet(place)) == len(plan) == len(parted.judged_files().verdicts)
+    for where in (f"{place}/*.parquet", str(place / "part-00000.parquet")):
+        count = duckdb.sql(f"SELECT count(*), count(DISTINCT slot) FROM '{where}'").fetchall()[0]
+        assert (count[0] == len(plan)) == ("*" in where)
+    again = RunFolder(parted.path).read_plan()
+    assert again.digest == plan.digest
+    assert again.trials.columns().keys() == plan.trials.columns().keys()
+    slots = [set(pd.read_parquet(file)["slot"].dropna()) for file in sorted(place.glob("*.parquet"))]
+    assert not any(one & two for one, two in pairwise(slots)), "a slot stands in one part"
+
+
+@pytest.mark.parametrize("name", ["plan.parquet", "verdicts.parquet"])
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda file: file.unlink(), "missing"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-7]), "bytes"),
+        (lambda file: file.write_bytes(bytes(len(file.read_bytes()))), "another run"),
+        (lambda file: file.with_name("part-00009.parquet").write_bytes(file.read_bytes()), "no part"),
+        (lambda file: file.with_name("_parts.json").unlink(), "_parts.json"),
+        (lambda file: file.with_name("_parts.json").write_text('{"version": 2}'), "another youden"),
+    ],
+)
+def test_a_harmed_part_is_never_read_as_whole(
+    parted: RunFolder, name: str, harm: Callable[[Path], object], said: str
+) -> None:
+    harm(sorted(parted.file(name).glob("*.parquet"))[1])
+    folder = RunFolder(parted.path)
+    with pytest.raises(RunFolderError, match=rf"{name}.*{said}.*\[run-"):
+        folder.read_verdicts(folder.read_plan())
+    if name == "verdicts.parquet":
+        with pytest.raises(RunFolderError, match=said):
+            fit_run(folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def fill(place: Path, *, leave: int) -> None:
+    """Take the disk but for `leave` bytes."""
+    (place / "filler").write_bytes(bytes(shutil.disk_usage(place).free - leave))
+
+
+def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    pool = make_pool(6, 9)
+    result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    folder = write_answers(small_disk / "r", pool, result)
+    fill(small_disk, leave=10_000)
+    for write in (
+        lambda: folder.write_verdicts(replace(result, judge={"name": "other"})),
+        lambda: folder.write_plan(replace(result.plan, notes=("other",))),
+    ):
+        with pytest.raises(OSError, match="No space"):
+            write()
+    again = RunFolder(folder.path)
+    plan = again.read_plan()
+    assert plan.digest == result.plan.digest
+    assert plan.notes == result.plan.notes
+    assert again.read_verdicts(plan).judge == result.judge
+    assert {file.name for file in folder.path.iterdir()} == {"pool.json", "plan.parquet", "verdicts.parquet"}
+
+
+def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 10_000)
+    pool = make_pool(60, 40)
+    result = judged(pool, "dense pooled", seed=0, missing=0.1, soft=True, replicates=False)
+    folder = write_answers(small_disk / "r", pool, result)
+    folder.write_text("ranking.csv", "the old one")
+    before = contents(folder.path)
+    fill(small_disk, leave=100_000)
+    with pytest.raises(RunFolderError, match=r"Make room on that disk.*\[engine-full\]"):
+        fit_run(folder)
+    assert contents(folder.path) == before
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(small_disk: Path) -> None:
+    pool = make_pool(20, 40)
+    folder = write_answers(
+        small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    )
+    fit_run(folder)
+    result = judged(pool, "cyclic", seed=0, missing=0.3, soft=True, replicates=False)
+    folder.write_verdicts(result)
+    before = contents(folder.path)
+    refused = 0
+    room = shutil.disk_usage(small_disk).free
+    for leave in (8_192, 32_768, 65_536, room):
+        fill(small_disk, leave=leave)
+        try:
+            fit_run(RunFolder(folder.path))
+        except (OSError, RunFolderError):
+            refused += 1
+            assert contents(folder.path) == before
+        (small_disk / "filler").unlink()
+    assert 0 < refused < 4
+    after = contents(folder.path)
+    assert after.keys() == before.keys()
+    assert all(after[one] != before[one] for one in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from youden.data.folder.run_folder import RunFolder
+from youden.pipeline import fit_tables
+from youden.pipeline.judged_run import fit_run
+fit_tables.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+fit_run(RunFolder(Path(sys.argv[1])))
+"""
+IN_ITS_WORKPLACE = """
+import os, signal, sys
+from pathlib import Path
+from youden.data.atomic import workplace
+with workplace(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
+)
+def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(
+    run: RunFolder, script: str
+) -> None:
+    killed = subprocess.run([sys.executable, "-c", script, str(run.path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
+    assert not run.has("ranking.csv")
+    with workplace(run.path) as living:
+        fit_run(run)
+        assert [place.name for place in run.path.glob(".*")] == [living.name]
+    assert not list(run.path.glob(".*"))
+
+
+def test_a_plan_becomes_a_file_again_where_it_shrinks(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = parted.read_plan()
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 10_000)
+    parted.write_plan(plan)
+    assert parted.file("plan.parquet").is_file()
+    assert RunFolder(parted.path).read_plan().digest == plan.digest
+    parted.remove("verdicts.parquet")
+    assert not parted.has("verdicts.parquet")
+
+
+def test_answers_to_another_plan_are_not_fitted(run: RunFolder) -> None:
+    plan = run.read_plan()
+    run.write_plan(replace(plan, trials=plan.trials.take(slice(0, len(plan) - 1))))
+    with pytest.raises(RunFolderError, match=r"answers another plan.*\[run-other-plan\]"):
+        fit_run(RunFolder(run.path))

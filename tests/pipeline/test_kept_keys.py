@@ -1,0 +1,167 @@
+"""The keys of a large run's requests: written once beside its plan, read back when it goes on, and never believed unchecked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import youden
+from commands import Youden, write_config
+from pools import make_pool
+from wire_server import WireServer
+from youden.data.folder import trial_tables
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import RunFolderError
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.question.questions import keys
+from youden.pipeline import request_hashes as run_keys
+from youden.pipeline.request_hashes import KeysMetadata, read_keys, write_keys
+
+JUDGE = {"backend": "wire", "model": "m", "api_key_env": None, "price": 0, "concurrency": 1}
+SAID = KeysMetadata(plan_digest="1" * 64, judge_digest="2" * 64)
+HEX = [f"{n:064x}" for n in range(150_000)]
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(run_keys, "KEPT_FROM", 100)
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    configure(tmp_path, server)
+    return tmp_path
+
+
+def configure(here: Path, server: WireServer, *, n: int = 110, seed: int = 0, **judge: object) -> None:
+    said = {"pool": "pool", "calls": n, "n_independent": 20, "seed": seed}
+    write_config(here / "c.yaml", **said, judge=JUDGE | {"base_url": server.url} | judge)
+
+
+def kept(here: Path) -> list[Path]:
+    return sorted((here / "runs/c").glob("keys-*.parquet"))
+
+
+def in_file(path: Path) -> list[str]:
+    return [key.hex() for key in pq.read_table(path).column("key").to_pylist()]
+
+
+def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, here: Path, server: WireServer) -> None:
+    assert youden("judge", "c.yaml").code == 0
+    (file,) = kept(here)
+    run = RunFolder(here / "runs/c")
+    plan = run.read_plan()
+    questions = load_judge_config(run.read_config().judge).questions()
+    assert in_file(file) == [key for _, key, _ in questions.all(plan)]
+    assert in_file(file) == [key.decode() for key in np.asarray(run.read_verdicts(plan).key).tolist()]
+    written, asked = file.stat().st_mtime_ns, server.n_requests
+    assert youden("judge", "c.yaml").code == 0
+    assert (file.stat().st_mtime_ns, server.n_requests) == (written, asked)
+
+
+def test_a_small_run_has_no_further_file(youden: Youden, here: Path, server: WireServer) -> None:
+    configure(here, server, n=90)
+    assert youden("judge", "c.yaml").code == 0
+    assert kept(here) == []
+
+
+def test_another_judge_has_another_file_and_another_plan_the_same(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden("judge", "c.yaml").code == 0
+    (first,) = kept(here)
+    before = in_file(first)
+    (here / "runs/c/verdicts.parquet").unlink()
+    configure(here, server, seed=1)
+    ended = youden("judge", "c.yaml").well()
+    assert f"{first.name} is made again" in ended.err
+    assert kept(here) == [first]
+    assert in_file(first) != before
+    (here / "runs/c/verdicts.parquet").unlink()
+    configure(here, server, seed=1, temperature=0.5)
+    assert youden("judge", "c.yaml").code == 0
+    assert len(kept(here)) == 2
+
+
+def changed(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[100] ^= 1
+    file.write_bytes(data)
+
+
+def foreign(file: Path) -> None:
+    pq.write_table(pa.table({"key": ["a"]}), file)
+
+
+def a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("spoil", [changed, foreign, a_folder])
+def test_a_file_that_is_not_whole_is_made_again_with_a_word(
+    youden: Youden, here: Path, server: WireServer, spoil: Callable[[Path], None]
+) -> None:
+    assert youden("judge", "c.yaml").code == 0
+    (file,) = kept(here)
+    before, asked = in_file(file), server.n_requests
+    spoil(file)
+    ended = youden("judge", "c.yaml").well()
+    assert f"{file.name} is made again" in ended.err
+    assert (in_file(file), server.n_requests) == (before, asked)
+
+
+def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden("judge", "c.yaml").code == 0
+    (file,) = kept(here)
+    table = pq.read_table(file)
+    pq.write_table(table.take(list(reversed(range(len(table))))), file)
+    (here / ".youden/answers.db").unlink()
+    (here / "runs/c/verdicts.parquet").unlink()
+    asked = server.n_requests
+    ended = youden("judge", "c.yaml")
+    assert ended.err.rstrip().endswith("[keys-other]")
+    assert server.n_requests == asked
+
+
+def test_keys_of_a_plan_in_parts_are_in_parts(
+    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
+    assert youden("judge", "c.yaml").code == 0
+    (folder,) = kept(here)
+    assert len(list(folder.glob("part-*.parquet"))) == len(list((here / "runs/c/plan.parquet").glob("part-*"))) > 1
+    run = RunFolder(here / "runs/c")
+    assert in_file(folder) == [key.decode() for key in np.asarray(run.read_verdicts(run.read_plan()).key).tolist()]
+    asked = server.n_requests
+    assert youden("judge", "c.yaml").code == 0
+    assert server.n_requests == asked
+
+
+@pytest.mark.parametrize("cuts", [(), (70_000, 70_001)])
+def test_keys_are_read_from_any_row_on(tmp_path: Path, cuts: tuple[int, ...]) -> None:
+    write_keys(tmp_path / "k", HEX, SAID, n=len(HEX), cuts=cuts)
+    file = read_keys(tmp_path / "k", SAID, n=len(HEX))
+    for start in (0, 1, 65_535, 65_536, 70_000, 149_999):
+        assert [key for chunk in file.chunks(start) for key in chunk] == HEX[start:], start
+
+
+def test_keys_of_something_else_or_too_few_are_refused(tmp_path: Path) -> None:
+    write_keys(tmp_path / "k", HEX[:10], SAID, n=10)
+    other = SAID.model_copy(update={"judge_digest": "3" * 64})
+    with pytest.raises(RunFolderError, match="another plan, pool or judge"):
+        read_keys(tmp_path / "k", other, n=10)
+    with pytest.raises(RunFolderError, match="11 keys"):
+        read_keys(tmp_path / "k", SAID, n=11)
+
+
+def test_making_begins_at_any_row() -> None:
+    pool = make_pool(4, 5)
+    plan = youden.make_plan(pool, design="cyclic", calls=60, n_independent=20, holdout=0.0, seed=1)
+    questions = load_judge_config(JUDGE | {"base_url": "http://made.invalid"}).questions()
+    assert list(keys(questions, plan, start=7)) == list(keys(questions, plan))[7:]

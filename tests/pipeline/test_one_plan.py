@@ -1,0 +1,192 @@
+"""Pool, plan, verdicts, rates: each holds what it was made from, so that no call can mix two of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import youden
+from commands import Youden
+from pools import answer_with, make_pool
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import PlanError, StatisticsError, YoudenError
+from youden.judging.config.judge_files import load_judge_config
+from youden.types import Agent, Plan, Pool, Rates, Rounds, Split, SplitRule, Verdicts
+
+K, J = 5, 6
+
+
+def named(name: str) -> Pool:
+    """A pool of one size for all names, whose agents are called differently."""
+    pool = make_pool(K, J)
+    agents = tuple(Agent(f"{name}-{agent.id}", group=name) for agent in pool.agents)
+    return replace(pool, agents=agents, name=name)
+
+
+POOLS = {name: named(name) for name in ("one", "two")}
+
+
+class Case(NamedTuple):
+    """A plan of a pool with a holdout, its verdicts and its rates."""
+
+    plan: Plan
+    verdicts: Verdicts
+    rates: Rates
+
+
+def case_of(pool: str, seed: int, rule: SplitRule) -> Case:
+    plan = youden.make_plan(POOLS[pool], design="dense", independent="twin", holdout=0.3, rule=rule, seed=seed)
+    verdicts = answer_with(plan, np.random.default_rng(seed).random(len(plan)))
+    return Case(plan, verdicts, youden.tally(verdicts))
+
+
+CASES = st.builds(case_of, st.sampled_from(list(POOLS)), st.integers(0, 50), st.sampled_from(["shared", "own"]))
+
+
+def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
+    """Every way to call a public function with a part of one case and a part of the other."""
+    calls: list[Callable[[], Any]] = []
+    for plan, verdicts in ((one.plan, other.verdicts), (other.plan, one.verdicts)):
+        calls += [
+            partial(youden.rank, plan, verdicts),
+            partial(youden.rank, verdicts, plan),
+            partial(youden.rank, verdicts, plan=plan),
+            partial(youden.rank, verdicts, groups={"one-a0": "x"}),
+            partial(youden.tally, verdicts, plan),
+            partial(youden.TrialMean().fit, plan, verdicts),
+            partial(youden.TrialMean().fit, verdicts, plan),
+        ]
+    for rates, split in product((one.rates, other.rates), (one.plan.split, other.plan.split, None)):
+        for scores in (youden.train_scores, youden.holdout_scores):
+            calls += [partial(scores, rates, split), partial(scores, rates, split=split)]
+    for case, pool in product((one, other), POOLS.values()):
+        calls += [
+            partial(youden.judge, case.plan, pool),
+            partial(youden.judge, case.plan, pool=pool),
+            lambda case=case, pool=pool: asyncio.run(youden.judge_async(case.plan, pool)),
+        ]
+        if pool is not case.plan.pool:
+            calls += [partial(case.plan.with_pool, pool), partial(replace, case.plan, source=pool)]
+    return calls
+
+
+@given(CASES, CASES)
+@settings(max_examples=10, deadline=None)
+def test_no_public_call_mixes_plans_splits_and_pools_of_one_size(one: Case, other: Case) -> None:
+    for call in mixtures(one, other):
+        with pytest.raises((YoudenError, TypeError)):
+            call()
+
+
+@given(CASES)
+@settings(max_examples=10, deadline=None)
+def test_numbers_belong_to_the_plan_that_was_judged(case: Case) -> None:
+    table = youden.rank(case.verdicts)
+    assert set(table.agent) == {agent.id for agent in case.plan.pool.agents}
+    assert set(table.group) == {case.plan.pool.name}
+    held = case.plan.split.holdout
+    for kind in ("row", "symmetric"):
+        train, later = (make(case.rates, kind=kind) for make in (youden.train_scores, youden.holdout_scores))
+        assert np.isnan(train.value[held]).all()
+        assert np.isnan(later.value[~held]).all()
+        assert not np.isnan(later.value[held]).all()
+
+
+def test_rates_need_a_split_of_their_own_size() -> None:
+    rates = case_of("one", 0, "shared").rates
+    for wrong in (None, Split.whole((K, J + 1))):
+        with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
+            replace(rates, split=wrong)
+    fields = {name: getattr(rates, name) for name in rates.__dataclass_fields__ if name != "split"}
+    with pytest.raises(TypeError, match="split"):
+        Rates(**fields)
+    whole = youden.train_scores(replace(rates, split=Split.whole((K, J))))
+    assert not np.isnan(whole.value).any()
+
+
+def test_verdicts_need_a_value_for_each_trial_of_their_plan() -> None:
+    verdicts = case_of("one", 0, "shared").verdicts
+    with pytest.raises(PlanError, match=r"\[verdicts-length\]"):
+        replace(verdicts, hard=verdicts.hard[1:])
+    with pytest.raises(PlanError, match=r"votes.*\[verdicts-length\]"):
+        replace(verdicts, votes=np.ones((2, 3)))
+
+
+def test_a_plan_without_its_pool_says_so_only_when_texts_are_needed() -> None:
+    plan = replace(youden.make_plan(POOLS["one"], calls=160), source=None)
+    assert plan.cost("gpt-4o-mini").calls == len(plan)
+    assert youden.rank(answer_with(plan, np.random.default_rng(0).random(len(plan)))).group.isna().all()
+    with pytest.raises(PlanError, match=r"plan\.with_pool\(pool\).*\[plan-no-pool\]"):
+        youden.judge(plan)
+    assert youden.judge(plan.with_pool(POOLS["one"]), judge=lambda one, other: one == other).answered.all()
+    assert "agent" not in repr(plan.with_pool(POOLS["one"])).replace("agents", "")
+
+
+def test_a_plan_from_a_runs_folder_reads_the_runs_pool(youden: Youden, tmp_path: Path) -> None:
+    pool = make_pool(5, 12)
+    write_pool(pool, tmp_path / "pool")
+    (tmp_path / "c.yaml").write_text(
+        f"name: c\npool: {tmp_path}/pool\njudge: lexical\ncalls: 200\nout: {tmp_path}/run\n"
+    )
+    assert youden("run", str(tmp_path / "c.yaml")).code == 0
+    plan = RunFolder(tmp_path / "run").read_plan()
+    assert plan.pool.digest == pool.digest
+    write_pool(replace(pool, texts=pool.texts[::-1].copy()), tmp_path / "pool")
+    changed = RunFolder(tmp_path / "run").read_plan()
+    with pytest.raises(PlanError, match=r"\[plan-other-pool\]"):
+        _ = changed.pool
+
+
+def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> None:
+    plan = youden.make_plan(POOLS["one"], calls=160)
+    config = load_judge_config("gpt-4o-mini")
+    file = tmp_path / "mine.yaml"
+    file.write_text("backend: openai\nmodel: gpt-4o-mini\nprice_in: 0.15\nprice_out: 0.6\n")
+    keys = {"backend": "openai", "model": "gpt-4o-mini", "price_in": 0.15, "price_out": 0.6}
+    costs = [plan.cost(judge) for judge in ("gpt-4o-mini", config, file, str(file), keys)]
+    assert {(cost.calls, cost.tokens_in, cost.usd) for cost in costs} == {(len(plan), costs[0].tokens_in, costs[0].usd)}
+    assert costs[0].usd > 0
+    assert costs[0].minutes > 0
+    jury = plan.cost({"backend": "jury", "judges": ["gpt-4o-mini", {**keys, "name": "again"}], "vote": "mean"})
+    assert jury.usd == pytest.approx(2 * costs[0].usd)
+    for free in ("lexical", {"backend": "lexical"}, lambda one, other: 0.5):
+        cost = plan.cost(free)
+        assert (cost.calls, cost.cells, cost.usd) == (len(plan), plan.n_cells, 0)
+    for wrong in (3, None, "gpt-4o-mimi", tmp_path / "none.yaml"):
+        with pytest.raises(YoudenError):
+            plan.cost(wrong)
+
+
+def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
+    case, cells = case_of("one", 0, "shared"), np.ones((K, J), dtype=np.bool_)
+    plan, verdicts, rates = case
+    trials = plan.trials
+    every = np.ones((1, K), dtype=np.bool_)
+    refused: dict[str, Callable[[], object]] = {
+        "plan-shape": lambda: replace(plan, trials=replace(trials, first=trials.first + np.int32(K))),
+        "plan-other-pool": lambda: plan.with_pool("pool"),
+        "split-cells": lambda: Split(cells, cells, "shared", 0.2, 0),
+        "holdout-rule": lambda: replace(plan.split, rule="none"),
+        "verdicts-missing": lambda: replace(verdicts, missing=np.ones(len(plan), dtype=np.int8)),
+        "rates-length": lambda: replace(rates, fpr=rates.fpr[1:]),
+        "rates-ids": lambda: replace(rates, first=rates.first + np.int32(K)),
+        "score-kind": lambda: youden.train_scores(rates, kind="rows"),
+        "pool-shape": lambda: replace(plan.pool, items=plan.pool.items[1:]),
+        "trial-target": lambda: youden.TrialMean(target="items-and-judges").fit(verdicts),
+    }
+    refused["plan-shape "] = lambda: Rounds(None, (0, 1), every)
+    for slug, make in refused.items():
+        with pytest.raises(YoudenError) as caught:
+            make()
+        assert caught.value.slug == slug.strip()

@@ -1,0 +1,164 @@
+"""A run's folder keeps its plan: a config that means another one is refused by name, a file of another version stays as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from commands import Youden, write_config
+from pools import make_pool, part_of
+from run_folders import contents
+from youden import streams
+from youden.data.folder.run_config import RunConfig, load_run_config
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.planned_run import draw_run_plan
+from youden.protocol import plan as planning
+
+KEYS = {"pool": "pool", "judge": "lexical"}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pools, a run of all defaults and one that was extended."""
+    here = tmp_path_factory.mktemp("ran")
+    pool = make_pool(6, 10)
+    write_pool(part_of(pool, slice(5)), here / "pool")
+    write_pool(pool, here / "more")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        write_config(here / "default.yaml", **KEYS)
+        write_config(
+            here / "extended.yaml", **KEYS, calls=120, n_independent=20, extensions=[{"agents": "more", "calls": 44}]
+        )
+        for name in ("default", "extended"):
+            planned = plan_run(load_run_config(f"{name}.yaml"))
+            judge_run(planned)
+            fit_run(planned.folder)
+    return here
+
+
+@pytest.fixture
+def here(ran: Path, youden: Youden, tmp_path: Path) -> Path:
+    shutil.copytree(ran, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "default.yaml"],
+        ["fit", "runs/default"],
+        ["extend", "runs/default", "--calls=9"],
+    ],
+    ids=" ".join,
+)
+def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
+    youden: Youden, here: Path, words: list[str]
+) -> None:
+    folder = RunFolder(here / "runs/default")
+    file = folder.file("plan.parquet")
+    table = pq.read_table(file)
+    said = json.loads(table.schema.metadata[b"youden"]) | {"version": 2}
+    pq.write_table(table.replace_schema_metadata({"youden": json.dumps(said)}), file)
+    before = contents(folder.path)
+    assert youden(*words).refuses("run-version")
+    assert contents(folder.path) == before
+
+
+@pytest.mark.parametrize(
+    ("run", "key", "value"),
+    [
+        ("default", "seed", 4),
+        ("extended", "seed", 4),
+        ("default", "calls", 60),
+        ("extended", "calls", 60),
+        ("default", "percent", 50.0),
+        ("default", "design", "dense"),
+        ("default", "holdout", 0.2),
+        ("default", "independent", "twin"),
+        ("extended", "n_independent", 19),
+        ("default", "options", {"pairs": "unordered"}),
+    ],
+)
+def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
+    youden: Youden, here: Path, run: str, key: str, value: object
+) -> None:
+    place = here / "runs" / run / "config.yaml"
+    config = yaml.safe_load(place.read_text())
+    if key == "percent":
+        config.pop("calls", None)
+    if (key, value) == ("independent", "twin"):
+        config.pop("n_independent", None)
+    place.write_text(yaml.safe_dump(config | {key: value}))
+    ended = youden("run", f"runs/{run}/config.yaml")
+    assert ended.refuses("run-other")
+    assert f"{key} was" in " ".join(ended.err.split()), ended.err
+
+
+def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, here: Path) -> None:
+    config = {**KEYS, "calls": 100, "n_independent": 20}
+    write_config(here / "mine.yaml", **config)
+    assert youden("run", "mine.yaml").code == 0
+    del config["n_independent"]
+    write_config(here / "mine.yaml", **config)
+    ended = youden("run", "mine.yaml")
+    assert ended.refuses("run-other")
+    assert "n_independent was 20 and is left out" in " ".join(ended.err.split())
+
+
+def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder(
+    youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later youden: other random numbers, another default budget."""
+    for number, name in enumerate(streams.KEYS):
+        monkeypatch.setitem(streams.KEYS, name, 100 + number)
+    monkeypatch.setattr(planning, "TRIALS_A_PERCENT", 5)
+    folder = RunFolder(here / "runs/default")
+    folder.remove("verdicts.parquet")
+    digest = folder.read_plan().digest
+    assert youden("run", "default.yaml").code == 0
+    assert folder.read_plan().digest == digest
+
+
+def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
+    youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config(here / "some.yaml", **KEYS, n_independent=9)
+    with monkeypatch.context() as patch:
+        patch.setattr(planning, "TRIALS_A_PERCENT", 5)
+        assert youden("plan", "some.yaml").code == 0
+    assert youden("plan", "runs/some/config.yaml", "--out", "copy").code == 0
+    assert youden("plan", "some.yaml", "--out", "other").code == 0
+    first, copy, other = (RunFolder(here / name).read_plan() for name in ("runs/some", "copy", "other"))
+    assert first.digest == copy.digest
+    assert len(other) > len(first)
+    drawn = yaml.safe_load((here / "runs/some/config.yaml").read_text())["drawn"]
+    assert drawn.keys() == {"pool", "budget"}
+    assert len(first) <= drawn["budget"]
+
+
+def test_the_cap_in_money_is_the_budget_of_a_search_that_names_no_other(tmp_path: Path) -> None:
+    write_pool(make_pool(12, 100), tmp_path / "p")
+
+    def most(**said: object) -> int:
+        keys = {
+            "name": "x",
+            "pool": str(tmp_path / "p"),
+            "judge": "gpt-4o-mini",
+            "top": 1,
+            "max_cost": 100.0,
+            **said,
+        }
+        return draw_run_plan(RunConfig.model_validate(keys)).rounds.n_paired
+
+    usual = most(judge="lexical")
+    assert most() > usual > most(max_cost=0.05)
+    assert most(calls=400) < 400
+    assert 1.9 < most(max_cost=0.1) / most(max_cost=0.05) < 2.3

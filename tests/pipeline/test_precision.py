@@ -1,0 +1,158 @@
+"""How wide intervals will be: forecasts against what simulated agents show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pools import make_pool
+from worlds import verdicts
+from youden import make_plan
+from youden.pipeline.precision import expected_of, expected_words, run_parts
+from youden.pipeline.ranking import standing_of
+from youden.stats.forecast import (
+    DOMAINS,
+    OwnVariances,
+    at_share,
+    expected_recall,
+    expected_rho,
+    half_widths,
+    item_squares,
+    items_for,
+    odd_parts,
+    prior_half_width,
+    prior_parts,
+    slots_for,
+)
+from youden.types.judging import AnswerKind
+
+PARTS = OwnVariances(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
+
+
+def test_item_squares_are_those_of_counted_slots() -> None:
+    for n_slots in (3, 20, 27, 61):
+        share = np.bincount(np.arange(n_slots) % 20, minlength=20) / n_slots
+        assert item_squares(n_slots, 20) == pytest.approx((share**2).sum())
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_the_slots_for_a_width_are_the_fewest(share: float) -> None:
+    n = slots_for(PARTS, 0.04, share=share, n_items=150, most=6 * 150)
+    assert at_share(half_widths(PARTS, n, 150), share) <= 0.04 < at_share(half_widths(PARTS, n - 1, 150), share)
+
+
+def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
+    assert slots_for(PARTS, 0.01, share=1.0, n_items=150, most=6 * 150) is None
+    n_items = items_for(PARTS, 0.01, share=1.0, n_agents=7)
+    assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items, most=6 * n_items) is not None
+    assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items - 1, most=6 * (n_items - 1)) is None
+
+
+def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
+    pool = make_pool(10, 60)
+    pilot = verdicts(pool, design="cyclic", trials=80, n_independent=10)
+    parts = run_parts(pilot)
+    for trials in (80, 160, 400):
+        larger = verdicts(pool, design="cyclic", trials=trials, n_independent=10)
+        standing = standing_of(larger)
+        shown = standing.covariance.half_width().mean()
+        assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
+
+
+def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answers_later() -> None:
+    result = verdicts(make_pool(10, 60), design="cyclic", trials=120, n_independent=10)
+    before = expected_of(result.plan)
+    assert before.trials == 120
+    assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
+    assert before.half_width[1.0].low < before.half_width[1.0].mean < before.half_width[1.0].high
+    assert 0.8 < before.rho.low < before.rho.high < 1
+    assert "PubMed 30 × 200" in before.source
+    assert "by yes or no answers" in before.source
+    graded = expected_of(result.plan, kind="graded")
+    assert "by graded answers" in graded.source
+    assert graded.half_width[1.0].high < before.half_width[1.0].mean
+    by_words = expected_of(result.plan, kind="lexical")
+    assert "AlpacaEval 39 × 200" in by_words.source
+    assert by_words.recall.low > before.recall.low
+    after = expected_of(result.plan, run_parts(result))
+    assert after.half_width[1.0].low == after.half_width[1.0].high
+    assert after.source == "the run's own answers"
+
+
+def test_a_width_is_told_as_a_range_until_answers_say_which() -> None:
+    result = verdicts(make_pool(10, 60), design="cyclic", trials=120, n_independent=10)
+    before, after = expected_of(result.plan), expected_of(result.plan, run_parts(result))
+    low, _, high = before.half_width[1.0]
+    assert before.usual_half_width == f"{low:.3f} to {high:.3f}"
+    assert f"about ± {low:.3f} to {high:.3f} (" in " ".join(expected_words(before))
+    assert "a run of fewer calls first says by its own answers" in " ".join(expected_words(before))
+    assert after.usual_half_width == f"{after.half_width[1.0].mean:.3f}"
+    assert "a run of fewer calls" not in " ".join(expected_words(after))
+
+
+@pytest.mark.parametrize("kind", ["graded", "yes or no", "lexical"])
+def test_the_odd_agent_of_a_domain_is_never_narrower_than_its_average_one(kind: AnswerKind) -> None:
+    usual, odd = prior_parts(kind), odd_parts(1.0, kind)
+    assert (odd.own > usual.own).all()
+    assert half_widths(odd, 225, 100) == pytest.approx(
+        half_widths(usual, 225, 100) * [one.widest for one in DOMAINS[kind]]
+    )
+
+
+@pytest.mark.parametrize("design", ["dense", "nlogn"])
+def test_rho_measured_on_slots_is_not_promised_of_designs_of_cells(design: str) -> None:
+    plan = make_plan(make_pool(8, 12), design=design, percent=40 if design == "nlogn" else None)
+    expected = expected_of(plan)
+    assert expected.rho is None
+    assert expected.recall is None
+
+
+def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them() -> None:
+    expected = expected_of(make_plan(make_pool(8, 12), design="cyclic", trials=2 * 7 * 12, independent="pooled"))
+    assert expected.trials == 2 * 7 * 12
+    assert expected.rho is None
+
+
+def test_expectations_end_where_nothing_was_measured() -> None:
+    assert expected_rho(5000, "graded") is None
+    assert expected_recall(10, "lexical") is None
+    assert prior_half_width(225, 200, "graded").mean == pytest.approx(0.030, abs=0.003)
+    assert prior_half_width(225, 200, "yes or no").mean == pytest.approx(0.038, abs=0.003)
+
+
+def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:
+    pool = make_pool(10, 60)
+    expected = expected_of(make_plan(pool, design="cyclic", trials=225, n_independent=10))
+    alike, searched = expected.regret[1.0]
+    assert set(expected.regret) == {0.5, 1.0, 2.0}
+    assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
+    said = " ".join(expected_words(expected))
+    assert f"worse than the best by {alike.mean:.3f}" in said
+    assert said.count("to take one, look for it") == 1
+    search = expected_of(make_plan(pool, design="adaptive", trials=225, n_independent=10))
+    assert search.trials == pytest.approx(225, abs=1)
+    assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)
+    assert not expected_of(make_plan(pool, design="nlogn", percent=40)).regret
+
+
+@pytest.mark.parametrize(("within", "reached"), [(0.01, False), (0.2, True)])
+def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_not_allow_it(
+    within: float, reached: bool
+) -> None:
+    plan = make_plan(make_pool(12, 60), design="adaptive", n_independent=10, options={"within": within})
+    reach = expected_of(plan).reach
+    assert reach.calls[0] == plan.n_agents * int(plan.slot.max() + 1)
+    said = " ".join(expected_words(expected_of(plan), usd_per_call=0.001))
+    assert ("out of reach on these items unless one agent stands out" in said) is not reached
+    assert (reach.calls[1] is None) is not reached
+    if reached:
+        assert reach.calls[0] < (reach.calls[1] or 0) < 2 * 12 * 11 * 60
+        assert f"$ {reach.calls[0] / 1000:.2f}".replace(" ", "") in said
+    else:
+        # as many items as are said allow it, by the average domain
+        assert (
+            expected_of(
+                make_plan(make_pool(4, reach.items), design="adaptive", percent=5, options={"within": within})
+            ).reach.nearest.mean
+            <= within * 1.01
+        )

@@ -1,0 +1,187 @@
+"""`youden.rank`: the ranking of a run's folder, from as little work as it takes; and who else ranks, ranks alike."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import youden
+from pools import answer_with, make_pool
+from worlds import analysed, verdicts
+from youden import make_plan, tally
+from youden.pipeline.abilities import TRIALS
+from youden.pipeline.ranking import abilities_of
+from youden.protocol.extending import add_agents
+from youden.study.budget_curves import estimate
+from youden.study.replaying import World, make_world, replay
+from youden.types import PAIRED, Pool, Verdicts
+
+SOURCE = Path(youden.__file__).parent
+
+
+def gappy_pool(n_agents: int = 8, n_items: int = 20) -> Pool:
+    present = np.random.default_rng(1).random((n_agents, n_items)) > 0.3
+    return make_pool(n_agents, n_items, present=present)
+
+
+def some_missing(result: Verdicts) -> Verdicts:
+    missing = np.random.default_rng(2).random(len(result)) < 0.2
+    return answer_with(result.plan, result.answer, missing=missing)
+
+
+def of_two_groups() -> Verdicts:
+    """Trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19: nobody links the groups."""
+    whole = verdicts(make_pool(8, 20), design="cyclic", percent=60)
+    plan = whole.plan
+    left, low = plan.first < 4, plan.item < 10
+    across = (plan.arm == PAIRED) & ((left != (plan.second < 4)) | (left != low))
+    return answer_with(plan, whole.answer, missing=across)
+
+
+def of_a_run_that_grew() -> Verdicts:
+    large = make_pool(11, 20)
+    small = Pool(large.agents[:8], large.items, large.texts[:8], name="small")
+    plan = add_agents(make_plan(small, design="cyclic", percent=20, seed=1), large)
+    return answer_with(plan, np.random.default_rng(3).random(len(plan)))
+
+
+RESULTS = {
+    "cyclic": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20),
+    "twin": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20, independent="twin"),
+    "missing": lambda: some_missing(verdicts(make_pool(8, 20), design="cyclic", percent=20)),
+    "gaps": lambda: verdicts(gappy_pool(), design="cyclic", percent=20),
+    "holdout": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20, holdout=0.2),
+    "adaptive": lambda: verdicts(make_pool(8, 20), design="adaptive", percent=20),
+    "dense": lambda: verdicts(make_pool(8, 20), design="dense"),
+    "cells": lambda: verdicts(make_pool(8, 20), design="nlogn"),
+    "apart": of_two_groups,
+    "grown": of_a_run_that_grew,
+}
+
+
+def nearly_always_right(**plan: object) -> Verdicts:
+    """Six agents that are the same source on nearly every item, the last two of them on 4 items of 5; never on others' items."""
+    made = make_plan(make_pool(6, 40), **{"holdout": 0.0, "seed": 2, **plan})
+    slips = np.random.default_rng(4).random((6, 40)) < np.array([0, 0, 0.02, 0.02, 0.2, 0.2])[:, None]
+    slipped = slips[made.first, made.item] | slips[made.second, made.item]
+    return answer_with(made, ((made.arm == PAIRED) & ~slipped).astype(float))
+
+
+AT_THE_TOP = {
+    "everything": {"design": "dense"},
+    "a fifth held out": {"design": "dense", "holdout": 0.2},
+    "slots": {"design": "cyclic", "percent": 60},
+    "cells": {"design": "nlogn"},
+    "rounds": {"design": "adaptive", "percent": 60},
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_TOP)
+def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: str) -> None:
+    every = nearly_always_right(design="dense")
+    truth = float(every.answer[every.plan.arm == PAIRED].mean())
+    result = nearly_always_right(**AT_THE_TOP[name])
+    table = youden.rank(result)
+    assert table["ability"].between(-1, 1).all()
+    assert table["ability"].mean() == pytest.approx(truth, abs=1e-9 if name == "everything" else 0.02)
+
+
+def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -> None:
+    whole = nearly_always_right(design="dense")
+    plan, left = whole.plan, whole.plan.first < 3
+    across = (plan.arm == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
+    table = youden.rank(answer_with(plan, whole.answer, missing=across)).set_index("agent")["ability"]
+    for agents, rows in (([0, 1, 2], left), ([3, 4, 5], ~left)):
+        asked = rows & (plan.arm == PAIRED) & ~across
+        assert table[[plan.agent_ids[i] for i in agents]].mean() == pytest.approx(whole.answer[asked].mean(), abs=0.02)
+    assert table.between(-1, 1).all()
+
+
+@pytest.mark.parametrize("name", ["twin", "missing", "gaps", "holdout", "dense", "cells", "apart"])
+def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
+    result = RESULTS[name]()
+    whole = analysed(result)
+    table = youden.rank(result)
+    assert table.attrs["warnings"] == list(whole.facts.warnings)
+    pd.testing.assert_frame_equal(table, whole.ranking, rtol=0, atol=1e-12)
+
+
+def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
+    table = youden.rank(of_two_groups())
+    assert any("2 components" in line.says for line in table.attrs["warnings"])
+    assert (table.rank_high >= 5).all()
+
+
+WAYS = {
+    "cyclic": (
+        "pipeline/interim_analyses",
+        "pipeline/linked_abilities",
+        "pipeline/additive_abilities",
+        "pipeline/multi_judge",
+        "stats/additive",
+    ),
+    "adaptive": ("pipeline/linked_abilities", "pipeline/multi_judge", "stats/additive/solver"),
+    "grown": ("pipeline/multi_judge", "stats/additive"),
+}
+"""What does not run where a plan is ranked."""
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_plan_with_slots_is_ranked_in_its_own_way_and_no_curl_is_measured(name: str) -> None:
+    result = RESULTS[name]()
+    entered: set[str] = set()
+
+    def enter(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            entered.add(frame.f_code.co_filename)
+
+    youden.rank(result)
+    sys.setprofile(enter)
+    try:
+        youden.rank(result)
+    finally:
+        sys.setprofile(None)
+    rooms = {path.relative_to(SOURCE).as_posix() for path in map(Path, entered) if path.is_relative_to(SOURCE)}
+    assert "pipeline/ranking.py" in rooms
+    assert not [room for room in rooms if room.startswith(("stats/curl", *WAYS[name]))]
+
+
+def gappy_world() -> World:
+    return make_world(tally(verdicts(gappy_pool(), design="dense")), difference_only=False)
+
+
+@pytest.mark.parametrize("design", ["cyclic", "nlogn", "adaptive"])
+@pytest.mark.parametrize("gaps", [True, False])
+def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
+    world = gappy_world() if gaps else make_world(tally(verdicts(make_pool(8, 20))), difference_only=False)
+    plan = make_plan(world.pool, design=design, percent=50, holdout=0.0, seed=4)
+    result = replay(plan, world)
+    table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]
+    found = estimate(result, target="symmetric")
+    for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
+        np.testing.assert_array_equal(table[column], tried)
+
+
+def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it() -> None:
+    plan = make_plan(make_pool(8, 40), design="cyclic", percent=20, seed=0)
+    rng = np.random.default_rng(0)
+    easy = 0.25 * rng.standard_normal(40)
+    paired = plan.arm == PAIRED
+    answer = np.where(paired, rng.random(len(plan)) < 0.5 + easy[plan.item], 0.0).astype(float)
+    lost = paired & ((plan.first == 0) | (plan.second == 0)) & np.isin(plan.item, np.argsort(easy)[:12])
+    of = [answer_with(plan, answer, missing=missing) for missing in (np.zeros_like(lost), lost)]
+    whole, part = (youden.rank(result).set_index("agent").ability for result in of)
+    assert abs((part - whole)["a0"]) < 0.04
+
+
+def test_a_run_that_was_stopped_after_whole_slots_is_ranked_by_means() -> None:
+    whole = verdicts(make_pool(8, 20), design="cyclic", percent=20)
+    plan = whole.plan
+    part = answer_with(plan, whole.answer, missing=plan.slot > plan.slot.max() // 2)
+    found = abilities_of(part)
+    assert found.ranking == TRIALS

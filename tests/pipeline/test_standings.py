@@ -1,0 +1,180 @@
+"""A run's rankings beside the plain one: made from its answers, written, remembered, and refused where nobody could score."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import youden
+from commands import Youden, write_config, write_pool
+from pools import starts_with
+from worlds import analysed
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import StatisticsError
+from youden.pipeline.alternative_rankings import check_rules, follow_up
+from youden.types import Agent, Item, PartnerRules, Plan, Pool, RankingRow, Verdicts
+from youden.types.columns import columns_of
+
+K, J = 12, 30
+RING = (0, 1, 2, 3)
+BIG = (3, 4, 5, 6, 7)
+
+
+def planned(design: str, **options: object) -> tuple[Pool, Plan]:
+    texts = np.full((K, J), "x", dtype=object)
+    pool = Pool(tuple(Agent(f"a{i}") for i in range(K)), tuple(Item(f"i{j}") for j in range(J)), texts)
+    return pool, youden.make_plan(pool, design=design, seed=0, **options)  # type: ignore[arg-type]
+
+
+def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
+    """Answers a_i + a_k, but yes within a group; the same trial is answered alike whenever it is asked."""
+    ability = np.linspace(0.05, 0.45, K)
+    chance = ability[plan.first] + ability[plan.second]
+    chance[np.isin(plan.first, together) & np.isin(plan.second, together)] = 1.0
+    chance[plan.arm == 1] = 0.0
+    luck = np.random.default_rng(0).random((K, K, J))[plan.first, plan.second, plan.item]
+    answer = (luck < chance).astype(np.float64)
+    return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "made up"})
+
+
+def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, **options: object) -> Verdicts:
+    return answered(planned(design, **options)[1], together)
+
+
+@pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
+def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
+    found = analysed(judged(design, **({"percent": 40.0} if design == "cyclic" else {})))
+    assert found.facts.standings["robust"].groups == (("a0", "a1", "a2", "a3"),)
+    order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
+    assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
+    assert set(found.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
+    assert any("agree far beyond their abilities" in line.says for line in found.facts.warnings)
+
+
+def test_where_nothing_is_linked_the_robust_ranking_is_the_plain_one_to_the_last_bit() -> None:
+    table = analysed(judged(together=())).ranking
+    for column in ("ability", "low", "high", "error", "place_low", "place_high"):
+        assert (table[column] == table[f"robust_{column}"]).all(), column
+
+
+def test_asked_for_robust_heads_the_ranking() -> None:
+    found = analysed(judged("dense"), PartnerRules("robust"))
+    assert found.ranking["robust_ability"].is_monotonic_decreasing
+    assert found.facts.ranked_by == "robust"
+
+
+def test_a_family_that_agrees_loses_its_lead_and_the_warning_says_so() -> None:
+    families = {f"a{i}": "big" if i in BIG else f"f{i % 3}" for i in range(K)}
+    found = analysed(judged("dense", together=BIG), PartnerRules(families=families))
+    assert int(found.ranking["agent"][0][1:]) in BIG
+    facts = found.facts.standings["family"]
+    assert "falls to place" in facts.leader
+    assert facts.leader in [one.says for one in found.facts.warnings]
+    assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
+
+
+def test_a_panel_scores_everybody_and_has_wider_intervals() -> None:
+    found = analysed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
+    assert {"a0", "a1", "a2", "a3"} < set(found.ranking["agent"][-5:])
+    assert found.ranking["trusted_error"].mean() > found.ranking["error"].mean()
+
+
+def test_a_ranking_that_cannot_be_made_says_why_or_is_refused_where_it_should_head() -> None:
+    everybody = (tuple(f"a{i}" for i in range(K)),)
+    found = analysed(judged(), PartnerRules(clones=everybody))
+    assert "[everything-linked]" in found.facts.standings["robust"].message
+    assert found.ranking["robust_ability"].isna().all()
+    assert found.ranking["ability"].notna().all()
+    with pytest.raises(StatisticsError, match=r"\[everything-linked\]"):
+        analysed(judged(), PartnerRules("robust", clones=everybody))
+
+
+def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
+    assert youden("run", "mine.yaml").code == 0
+    folder = RunFolder(tmp_path / "runs" / "mine")
+    ids = folder.read_pool().agent_ids
+    lines = [["agent", "family"], *([agent, f"f{n % 2}"] for n, agent in enumerate(ids))]
+    with (tmp_path / "families.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    assert youden("fit", "runs/mine", "--families", "families.csv").code == 0
+    panel = ",".join(ids[:3])
+    said = youden("fit", "runs/mine", "--trusted", panel, "--json").said
+    assert set(said["ranking"][0]["standings"]) == {"robust", "family", "trusted"}
+    assert said["facts"]["ranked_by"] == "trusted"
+    row = folder.read_ranking()[0]
+    assert said["ranking"][0]["ability"] == row.standings["trusted"].ability
+    again = json.loads(youden("fit", "runs/mine", "--json").out)
+    assert again["ranking"] == said["ranking"]
+    assert json.loads(youden("fit", "runs/mine", "--no-robust", "--json").out)["facts"]["ranked_by"] == "plain"
+    assert youden("report", "runs/mine").code == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "slug"),
+    [
+        ("agent,family\nnobody,f\n", (), "families-unknown"),
+        ("agent,family\na0,f\na0,g\n", (), "families-twice"),
+        ("agent,kind\na0,f\n", (), "families-columns"),
+        ("agent,family\n,\n", (), "families-empty"),
+        (None, ("--trusted", "a0"), "panel-small"),
+        (None, ("--trusted", "a0,nobody"), "trusted-unknown"),
+    ],
+)
+def test_what_leaves_nobody_to_score_is_refused(
+    youden: Youden, tmp_path: Path, table: str | None, words: tuple[str, ...], slug: str
+) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    if table is not None:
+        (tmp_path / "families.csv").write_text(table)
+        words = ("--families", "families.csv")
+    assert youden("run", "mine.yaml", *words).refuses(slug)
+
+
+def test_one_family_is_refused() -> None:
+    with pytest.raises(StatisticsError, match=r"\[one-family\]"):
+        check_rules(PartnerRules(families=dict.fromkeys(("a0", "a1"), "f")), ("a0", "a1"))
+
+
+class TestSuspectedPairs:
+    def asked(self, plan: Plan) -> Verdicts:
+        return answered(plan, (0, 1))
+
+    def test_are_asked_more_behind_the_plan_and_then_linked_and_move_no_plain_ability(self) -> None:
+        _pool, plan = planned("cyclic", percent=4.0)
+        first = self.asked(plan)
+        result = follow_up(first, self.asked, share=0.5)
+        assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
+        assert starts_with(result.plan.trials, plan.trials)
+        assert follow_up(result, self.asked, share=0.5).plan.digest == result.plan.digest
+        before, after = analysed(first), analysed(result)
+        assert before.facts.standings["robust"].groups == ()
+        assert after.facts.standings["robust"].groups == (("a0", "a1"),)
+        for column in [column.name for column in columns_of(RankingRow)][2:]:
+            assert (before.ranking[column] == after.ranking[column]).all(), column
+
+    def test_of_a_run_are_in_its_folder_and_asked_once(self, youden: Youden, tmp_path: Path) -> None:
+        pool = planned("cyclic")[0]
+        rng = np.random.default_rng(0)
+        texts = [[" ".join(f"w{j}x{k}" for k in rng.choice(30, 5, replace=False)) for j in range(J)] for _ in range(K)]
+        texts[1] = texts[0]
+        with (tmp_path / "mine.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["agent", "item", "text"])
+            writer.writerows(
+                (a.id, t.id, texts[i][j]) for i, a in enumerate(pool.agents) for j, t in enumerate(pool.items)
+            )
+        write_config(tmp_path / "mine.yaml", pool="mine.csv", percent=4.0, suspected=0.5)
+        assert youden("run", "mine.yaml").code == 0
+        folder = RunFolder(tmp_path / "runs" / "mine")
+        plan, rows = folder.read_plan(), folder.read_ranking()
+        assert plan.n_follow_ups > 0
+        assert youden("run", "runs/mine/config.yaml").code == 0
+        assert folder.read_plan().digest == plan.digest
+        assert folder.read_ranking() == rows

@@ -1,0 +1,227 @@
+"""What moves a ranking is found where it was put, and an agent is not told apart from itself."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import Youden
+from pools import make_pool
+from youden import TrialMean, make_plan
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import InputError, StatisticsError
+from youden.pipeline import variance_components
+from youden.pipeline.multi_judge import judge_spread, learned, spread_of
+from youden.pipeline.variance_components import study_variance
+from youden.stats.trials.variance_parts import VarianceParts, variance_parts
+from youden.text.tables import as_markdown
+from youden.types import PAIRED, Plan, Pool, Verdicts
+from youden.workflows.halves import halves_test, in_halves
+
+
+def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:
+    one = make_pool(n_agents, n_items)
+    return Pool.of_blocks(one.agents, one.items, [one.texts] * n_repeats, "simulated")
+
+
+def answers(plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, rest: float = 0.0) -> Verdicts:
+    """items, luck, rest: variances."""
+    rng = np.random.default_rng(seed)
+    shape = plan.n_agents, plan.n_items
+    asked = (plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()).columns()
+    ability, own = rng.normal(0, 0.1, plan.n_agents), rng.normal(0, items**0.5, shape)
+    chance = rng.normal(0, luck**0.5, (5, *shape))
+    answer = 0.5 + rng.normal(0, 0.2, plan.n_items)[plan.item] + rng.normal(0, rest**0.5, len(plan))
+    for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
+        who, which = asked[agent], asked[repeat] - 1
+        answer = answer + ability[who] + own[who, plan.item] + chance[which, who, plan.item]
+    answer[plan.arm != PAIRED] = 0
+    return Verdicts(plan, answer, answer, np.zeros(len(plan), np.int8), {"name": "simulated"})
+
+
+def parts_of(result: Verdicts) -> VarianceParts:
+    plan, used = result.plan, learned(result)
+    asked = plan.trials.columns()
+    repeats = {name: asked[name][used] for name in ("first_repeat", "second_repeat") if name in asked}
+    return variance_parts(
+        plan.first[used],
+        plan.second[used],
+        plan.item[used],
+        result.answer[used],
+        ability=TrialMean().fit(result).ability_,
+        n_items=plan.n_items,
+        **repeats,
+    )
+
+
+@pytest.mark.parametrize("moving", ["items", "luck", "rest"])
+def test_the_part_that_moves_answers_is_found(moving: str) -> None:
+    plan = make_plan(pool_of(3), calls=2000)
+    found = parts_of(answers(plan, seed=1, **{moving: 0.04}))
+    sizes = {"items": found.items, "luck": found.luck, "rest": found.rest}
+    assert sizes[moving].value == pytest.approx(0.04, rel=0.3)
+    assert all(abs(part.value) < 0.004 for name, part in sizes.items() if name != moving)
+
+
+def test_without_repeats_luck_is_unknown_and_stands_with_the_items() -> None:
+    plan = make_plan(pool_of(1), calls=2000)
+    found = parts_of(answers(plan, seed=2, items=0.02, luck=0.02))
+    assert found.luck is None
+    assert found.items.value == pytest.approx(0.04, rel=0.3)
+
+
+def test_the_parts_of_an_ability_come_to_its_error() -> None:
+    plan = make_plan(pool_of(3), calls=2000)
+    gaps, said = [], []
+    for seed in range(25):
+        result = answers(plan, seed=seed, items=0.02, luck=0.02, rest=0.05)
+        found, fitted = parts_of(result), TrialMean().fit(result)
+        assert found.luck is not None
+        own = found.items.value * (found.of_items + found.of_meeting)
+        said.append(own + found.luck.value * (found.of_luck + found.of_meeting) + found.rest.value * found.of_rest)
+        gaps.append(np.mean(fitted.error_**2))
+    assert np.mean(said) == pytest.approx(np.mean(gaps), rel=0.2)
+
+
+def test_too_little_to_say_what_moves_is_refused() -> None:
+    with pytest.raises(StatisticsError, match=r"\[variance-few\]"):
+        parts_of(answers(make_plan(pool_of(1, n_items=4), calls=100, n_independent=10), seed=0))
+
+
+def test_halves_of_an_agent_never_meet_and_share_its_trials() -> None:
+    result = answers(make_plan(pool_of(4), calls=2000), seed=3, luck=0.02, rest=0.02)
+    halved = in_halves(result, np.random.default_rng(0))
+    K = result.plan.n_agents
+    assert (halved.plan.first % K != halved.plan.second % K).all()
+    assert np.array_equal(halved.plan.first % K, result.plan.first)
+    n = np.bincount(halved.plan.first, minlength=2 * K)
+    assert (np.abs(n[:K] - n[K:]) < 0.2 * (n[:K] + n[K:])).all()
+
+
+def test_halves_that_differ_are_told_apart_and_others_hardly_ever() -> None:
+    plan = make_plan(pool_of(4), calls=2000)
+    said = answers(plan, seed=4, items=0.02, luck=0.02, rest=0.03)
+    found = halves_test(replace(said, answer=said.answer / 4), n_splits=5)  # scores lie in [−1, 1]
+    assert found.told_apart <= 0.05
+    assert found.gated_worse <= 0.05
+
+
+def test_a_pool_without_repeats_is_told_what_halves_need() -> None:
+    with pytest.raises(InputError, match=r"column `repeat`.*\[aa-repeats\]"):
+        halves_test(answers(make_plan(pool_of(1), calls=500), seed=0))
+
+
+def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_differ_by() -> None:
+    plan = make_plan(pool_of(1), calls=2000)
+    base = answers(plan, seed=5, items=0.01, rest=0.02)
+    rng = np.random.default_rng(6)
+
+    def judged(spread: float) -> Verdicts:
+        own = rng.normal(0, spread, plan.n_agents)
+        answer = base.answer + np.where(plan.arm == PAIRED, own[plan.first] + own[plan.second], 0.0)
+        return replace(base, answer=answer, hard=answer)
+
+    alike = spread_of([judged(0.0) for _ in range(4)])
+    apart = spread_of([judged(0.05) for _ in range(4)])
+    assert alike.variance == pytest.approx(0.0, abs=1e-9)
+    assert alike.votes == pytest.approx(1.0)
+    assert np.allclose(alike.covariance.error, TrialMean().fit(base).error_, rtol=0.02)
+    assert apart.variance**0.5 == pytest.approx(0.05, rel=0.5)
+    assert apart.low < 0.05**2 < apart.high
+    assert apart.votes > 1
+    assert (apart.covariance.half_width() > 1.5 * alike.covariance.half_width()).all()
+
+
+def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
+    found = TrialMean().fit(answers(make_plan(pool_of(1), calls=500), seed=0))
+    with pytest.raises(StatisticsError, match=r"\[judges-few\]"):
+        judge_spread(found.ability_[None], found.covariance_, np.zeros(8), 0.0)
+
+
+def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(youden: Youden, mine: Path) -> None:
+    shutil.copytree(mine / "demo", mine / "run")
+    shutil.copytree(mine / "demo", mine / "again")
+    said = youden("compare", "run", "again", "--target", "items-and-judges")
+    assert said.code == 0
+    assert "2 judges are worth 1.0 independent votes" in said.out
+    assert "judge the plan with a third" in said.out
+    assert (
+        len(json.loads(youden("compare", "run", "again", "--target", "items-and-judges", "--json").out)["agents"]) == 12
+    )
+
+
+def test_a_run_says_what_moves_it_and_what_is_unknown_with_the_command_that_measures_it(
+    youden: Youden, mine: Path
+) -> None:
+    said = youden("study", "variance", "demo")
+    assert said.code == 0
+    assert "Mostly the items" in said.out
+    assert "youden calibrate demo" in said.out
+    refused = youden("study", "aa", "demo")
+    assert refused.code == 2
+    assert "[aa-repeats]" in refused.err
+
+
+def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: Youden, mine: Path) -> None:
+    folder, page = RunFolder(mine / "demo"), mine / "demo" / "report.html"
+    found = folder.read_moves()
+    assert found == study_variance(folder)
+    shown = page.read_text(encoding="utf-8")
+    assert "What moves this ranking" in shown
+    assert found.sentence in html.unescape(shown)
+    for part in found.parts:
+        assert part.name in html.unescape(shown)
+    figure = json.loads(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL)[1])["moves"]
+    assert len(figure["frame"]["value"]) == sum(part.of_ability is not None for part in found.parts)
+    assert found.sentence in youden("report", "demo", "--format", "md").out.replace("\\", "")
+    shutil.copytree(mine / "demo", mine / "again")
+    assert "the judge: another one of the kind. To measure it: youden rejudge demo" in html.unescape(shown)
+    assert youden("study", "variance", "demo", "again").code == 0
+    assert youden("report", "demo").code == 0
+    assert "the judge: another one of the kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
+
+
+def test_a_fit_of_very_many_comparisons_leaves_to_a_command_what_moves_them(
+    youden: Youden, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variance_components, "MOST_NUMBERS", 10)
+    assert youden("fit", "demo").code == 0
+    assert not (mine / "demo" / "moves.json").exists(), "that of the fit before is not this one's"
+    assert youden("report", "demo").code == 0
+    page = mine / "demo" / "report.html"
+    assert "youden study variance demo" in page.read_text(encoding="utf-8")
+    assert youden("study", "variance", "demo").code == 0
+    assert youden("report", "demo").code == 0
+    assert "Mostly the items" in page.read_text(encoding="utf-8")
+
+
+def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: Youden, tmp_path: Path) -> None:
+    pool = pool_of(1)
+    few = Pool(pool.agents[:4], pool.items, pool.texts[:4], "few")
+    plan = make_plan(few)
+    folder = RunFolder(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    found = variance_components.what_moves(answers(plan, seed=1, items=0.02, rest=0.02), "run")
+    folder.write_moves(found)
+    assert folder.read_moves() == found
+    assert "nan" not in as_markdown(variance_components.moves_table(found))
+
+
+@pytest.mark.parametrize(
+    ("variances", "said"),
+    [
+        ({"items": 0.3, "rest": 0.02}, "Mostly the items"),
+        ({"luck": 0.3, "rest": 0.02}, "Mostly the agents' luck"),
+        ({"items": 0.001, "rest": 0.5}, "Mostly too few calls"),
+    ],
+)
+def test_the_sentence_names_what_moves_an_ability_most(variances: dict[str, float], said: str) -> None:
+    plan = make_plan(pool_of(3), calls=3000)
+    assert variance_components.what_moves(answers(plan, seed=1, **variances), "run").sentence.startswith(said)

@@ -1,0 +1,198 @@
+"""Asking until intervals are as narrow as wished: rounds, stops, limits, and how a run says so."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from commands import Youden, write_config
+from pools import make_pool, starts_with
+from worlds import dense_world
+from youden import make_plan
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import ConfigError, PlanError, RunFolderError
+from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.planned_run import draw_run_plan
+from youden.pipeline.ranking import standing_of
+from youden.pipeline.rounds import run_rounds
+from youden.stats.forecast import at_share
+from youden.study.replaying import World, replay
+from youden.types import PAIRED, Verdicts
+from youden.workflows.extend import plan_extension
+from youden.workflows.rejudge import plan_rejudge
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return dense_world(8, 60)
+
+
+def carried(world: World, *, seed: int = 0, calls: int | None = None, **options: object) -> Verdicts:
+    plan = make_plan(world.pool, design="width", calls=calls, n_independent=16, seed=seed, options=options)
+    return run_rounds(plan, partial(replay, world=world))
+
+
+def half_widths(result: Verdicts) -> np.ndarray:
+    return np.asarray(standing_of(result).covariance.half_width())
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_it_stops_when_the_share_of_agents_has_the_width_and_hardly_later(world: World, share: float) -> None:
+    result = carried(world, width=0.05, share=share)
+    assert 0.045 <= at_share(half_widths(result), share) <= 0.05
+    assert "as narrow as asked for" in result.plan.notes[-1]
+    again = carried(world, width=0.05, share=share)
+    assert again.plan.digest == result.plan.digest
+
+
+def test_all_agents_are_asked_alike_and_nothing_twice(world: World) -> None:
+    plan = carried(world, width=0.05).plan
+    paired = plan.arm == PAIRED
+    assert len(set(np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist())) == 1
+    rows = np.stack([plan.item, plan.first, plan.second])[:, paired]
+    assert len(np.unique(rows, axis=1).T) == paired.sum()
+
+
+def test_the_first_round_says_in_plain_words_what_is_asked_at_most(world: World) -> None:
+    (note,) = make_plan(world.pool, design="width", options={"width": 0.05}).notes
+    assert note.endswith("until ± 0.05 is reached, with all the paired calls there are at most")
+
+
+def test_calls_are_the_most_that_is_asked(world: World) -> None:
+    result = carried(world, width=0.03, calls=216)
+    assert len(result.plan) == 216
+    assert result.plan.notes[-1].endswith("the budget is spent before intervals were as narrow as asked for")
+
+
+def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: World) -> None:
+    rng = np.random.default_rng(0)
+    own = 0.3 * rng.standard_normal((60, 8))
+    paired = np.clip(0.5 + own[:, :, None] / 2 + own[:, None, :] / 2, 0, 1)
+    odd = World(paired, world.independent, world.pool, world.rates, {})
+    result = carried(odd, width=0.03)
+    assert "do not allow intervals as narrow as asked for; about" in result.plan.notes[-1]
+    assert len(result.plan) < 0.5 * result.plan.n_dense_calls
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RunConfig:
+    write_pool(make_pool(6, 40), tmp_path / "pool")
+    return RunConfig(name="w", pool=str(tmp_path / "pool"), judge="lexical", out=str(tmp_path / "w"), width=0.1)
+
+
+def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig, tmp_path: Path) -> None:
+    narrow = config.model_copy(update={"width": 0.06})
+    whole = judge_run(plan_run(narrow.model_copy(update={"out": str(tmp_path / "whole")})))
+    first = plan_run(narrow)
+    assert len(first.plan) < len(whole.plan)
+    folder = RunFolder(tmp_path / "w")
+    assert folder.read_plan().digest == first.plan.digest
+    assert judge_run(plan_run(narrow)).plan.digest == whole.plan.digest
+
+
+def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunConfig) -> None:
+    first = judge_run(plan_run(config))
+    assert (first.plan.design, first.plan.options["width"]) == ("width", 0.1)
+    fit_run(RunFolder(config.folder))
+    more = judge_run(plan_run(config.model_copy(update={"width": 0.07})))
+    assert len(more.plan) > len(first.plan)
+    assert starts_with(more.plan.trials, first.plan.trials)
+    kept = RunFolder(config.folder).read_config()
+    assert kept.width == 0.07
+    assert plan_run(kept).plan.digest == more.plan.digest
+    with pytest.raises(RunFolderError, match="seed was 0 and is 1"):
+        plan_run(config.model_copy(update={"seed": 1}))
+
+
+def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunConfig) -> None:
+    searching = config.model_copy(update={"width": None, "within": 0.3})
+    first = judge_run(plan_run(searching))
+    assert "near enough" in first.plan.notes[-1]
+    more = judge_run(plan_run(searching.model_copy(update={"within": 0.01})))
+    assert len(more.plan) > len(first.plan)
+    assert starts_with(more.plan.trials, first.plan.trials)
+
+
+def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: RunConfig) -> None:
+    ours = draw_run_plan(config.model_copy(update={"width": None, "top": 2}))
+    old = draw_run_plan(config.model_copy(update={"width": None, "design": "adaptive", "options": {"top": 2}}))
+    assert ours.digest == old.digest
+    assert (ours.design, ours.options["top"]) == ("adaptive", 2)
+    near = draw_run_plan(config.model_copy(update={"width": None, "within": 0.05}))
+    assert (near.design, near.options["within"]) == ("adaptive", 0.05)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"width": 0.05, "percent": 5}, "width and percent are both given"),
+        ({"top": 3, "percent": 5}, "top and percent are both given"),
+        ({"trials": 100, "calls": 500}, "calls and trials are both given"),
+        ({"width": 0.05, "design": "nlogn"}, "design nlogn has none"),
+        ({"width_share": 0.5}, "give it with width"),
+        ({"width": 0.05, "options": {"width": 0.1}}, "keep one of them"),
+        ({"width": 0}, "width"),
+        ({"width": 0.05, "top": 2}, "top looks for the best; keep one"),
+        ({"width": 0.05, "within": 0.02}, "within looks for the best; keep one"),
+        ({"within": 0.02, "percent": 5}, "within and percent are both given"),
+    ],
+)
+def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str, object], words: str) -> None:
+    from youden.data.folder.run_config import load_run_config
+
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"pool": "pool", **said}))
+    with pytest.raises(ConfigError, match=words):
+        load_run_config(tmp_path / "mine.yaml")
+
+
+def test_a_width_far_beyond_the_items_is_refused_with_the_number_that_would_do(config: RunConfig) -> None:
+    with pytest.raises(PlanError, match=r"Give \d+,?\d* items or more") as caught:
+        plan_run(config.model_copy(update={"width": 0.005}))
+    assert caught.value.slug == "width-items"
+
+
+def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"pool": "pool", "percent": 50}))
+    ended = youden("plan", "mine.yaml", "--width", "0.06", "--json").well()
+    assert "± 0.06 takes" in " ".join(ended.err.split())
+    ended = youden("plan", "mine.yaml", "--trials", "100", "--out", "other")
+    said = " ".join(ended.err.split())
+    assert "100 trials an agent; the average agent's 95 % interval comes to about ± 0.0" in said
+    assert "this run has no answers yet" in said
+    judge_run(plan_run(config))
+    assert "widths are from the run's own answers" in " ".join(youden("plan", "w/config.yaml").err.split())
+
+
+def test_a_run_in_rounds_ends_with_why_it_stopped(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
+    write_config(tmp_path / "r.yaml", pool=config.pool, judge="lexical", top=2, calls=300)
+    ended = youden("run", "r.yaml").well()
+    assert "adaptive: " in ended.err
+    assert "looks; " in ended.err
+    assert "plan: adaptive: " not in ended.err
+
+
+def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config: RunConfig) -> None:
+    cyclic = config.model_copy(update={"width": None, "trials": 40})
+    judge_run(plan_run(cyclic))
+    fit_run(RunFolder(cyclic.folder))
+    now = at_share(half_widths(RunFolder(cyclic.folder).read_verdicts(RunFolder(cyclic.folder).read_plan())), 0.9)
+    planned = plan_extension(cyclic, None, width=0.8 * now)
+    assert planned.half_width == pytest.approx(0.8 * now, rel=0.03)
+    assert 0.3 < len(planned.asked) / (6 * 20) < 1.2
+    with pytest.raises(ConfigError, match=r"have ± .* already"):
+        plan_extension(cyclic, None, width=2 * now)
+    with pytest.raises(ConfigError, match=r"it takes about [\d,]+ items like them"):
+        plan_extension(cyclic, None, width=0.1 * now)
+
+
+def test_a_second_judge_is_asked_so_many_trials_an_agent(config: RunConfig) -> None:
+    judge_run(plan_run(config.model_copy(update={"width": None, "trials": 40})))
+    fit_run(RunFolder(config.folder))
+    again = plan_rejudge(RunFolder(config.folder), judge="lexical", trials=20, changes={}).again.plan
+    assert 2 * (again.arm == PAIRED).sum() / 6 == pytest.approx(20, abs=2)

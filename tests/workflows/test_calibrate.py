@@ -1,0 +1,325 @@
+"""Judges tried before the main spend: what the measures say, what the rule refuses, and the command as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from commands import Youden, write_config
+from pools import make_pool
+from wire_server import Reply, WireServer
+from youden import make_plan, read_pool
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.judging.offline.tape import Tape, inserted
+from youden.stats.base.proportions import proportion
+from youden.types import PAIRED, Verdicts
+from youden.types.pool import Floats
+from youden.workflows.judge_verdict import Measures, Outcome, decide, measure
+from youden.workflows.known_truth import KnownTruth, draw_known_truth
+
+
+@pytest.fixture(scope="module")
+def known() -> KnownTruth:
+    pool = read_pool("datasets/field-notes")
+    return draw_known_truth(make_plan(pool, seed=0), calls=150, seed=0)
+
+
+def measured(known: KnownTruth, answer: Floats) -> Measures:
+    missing = np.where(np.isnan(answer), 1, 0).astype(np.int8)
+    return measure(known, Verdicts(known.plan, answer, answer.copy(), missing, {}))
+
+
+def truth(known: KnownTruth) -> Floats:
+    answer = (known.plan.arm == PAIRED).astype(float)
+    answer[known.rows("template")] = 0
+    return answer
+
+
+def outcome(known: KnownTruth, answer: Floats) -> Outcome:
+    return decide(measured(known, answer), n_calls=len(answer)).outcome
+
+
+def test_a_judge_that_is_always_right_has_j_1_and_passes(known: KnownTruth) -> None:
+    found = measured(known, truth(known))
+    assert (found.tpr.value, found.fpr.value, found.j.value, found.length_j.value) == (1, 0, 1, 1)
+    assert (found.copies.n_yes, found.yes["template"].n_yes, found.no_answer.n_yes) == (12, 0, 0)
+    assert (found.changed.value, found.changed_again.value, found.longer_first.value) == (0, 0, 0)
+    assert outcome(known, truth(known)) == "go"
+
+
+def test_order_and_repetition_are_counted_apart(known: KnownTruth) -> None:
+    """9 pairs get a yes with the longer text first only; 2 of 10 answers change when asked again."""
+    answer, plan = truth(known), known.plan
+    length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
+    for row in known.rows("reversed")[:9]:
+        longer = length[plan.first[row], plan.item[row]] > length[plan.second[row], plan.item[row]]
+        answer[known.of[row] if longer else row] = 0
+    before = known.of[known.rows("again")]
+    answer[known.rows("again")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
+    found = measured(known, answer)
+    n = sum(
+        length[plan.first[row], plan.item[row]] != length[plan.second[row], plan.item[row]]
+        for row in known.rows("reversed")
+    )
+    assert found.changed.n_yes == 9
+    assert found.changed_again.n_yes == 2
+    assert found.beyond.value == pytest.approx(9 / 36 - 2 / 10)
+    assert found.longer_first.value == pytest.approx(9 / n, abs=0.03)
+    assert found.longer_first.low > 0
+
+
+def test_useless_judges_are_refused(known: KnownTruth) -> None:
+    n, rng = len(known.plan), np.random.default_rng(0)
+    plan = known.plan
+    length = np.array([[len(text or "") for text in row] for row in known.pool.texts], dtype=np.float64)
+    one = length[plan.first, plan.item]
+    two = length[plan.second, np.where(plan.other_item >= 0, plan.other_item, plan.item)]
+    by_length = (np.minimum(one, two) >= 0.9 * np.maximum(one, two)).astype(float)
+    for answer in (np.ones(n), np.zeros(n), by_length, np.full(n, np.nan), *(rng.integers(0, 2, (20, n)) * 1.0)):
+        assert outcome(known, answer) == "no-go"
+
+
+def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: KnownTruth) -> None:
+    blind, fooled = truth(known), truth(known)
+    blind[known.rows("itself", "clone")] = 0
+    fooled[known.rows("template")] = 1
+    for answer, what in ((blind, "copies"), (fooled, "template")):
+        verdict = decide(measured(known, answer), n_calls=150)
+        assert verdict.outcome == "no-go"
+        assert [rule.slug for rule in verdict.rules if rule.severity == "failed"] == [what]
+
+
+def test_missing_answers_are_counted_by_arm_and_are_no_no(known: KnownTruth) -> None:
+    answer = truth(known)
+    answer[known.rows("independent")[:3]] = np.nan
+    answer[known.rows("clone")[:1]] = np.nan
+    found = measured(known, answer)
+    assert found.missing == {"paired": {}, "independent": {"unparsed": 3}, "planted": {"unparsed": 1}}
+    assert found.fpr.n == 27
+    assert found.yes["clone"].value == 1
+
+
+def test_the_calls_asked_for_settle_it_four_times_in_five(known: KnownTruth) -> None:
+    """A judge that only its FPR, 6 of 30, leaves open: with so many calls at that rate Wilson's upper end is below .3."""
+    answer = truth(known)
+    answer[known.rows("independent")[:6]] = 1
+    verdict = decide(measured(known, answer), n_calls=150)
+    assert verdict.outcome == "not sure"
+    n = round(30 * verdict.calls / 150)
+    settled = [k for k in range(n + 1) if proportion(k, n).high < 0.3]
+    assert binom.pmf(settled, n, 0.2).sum() == pytest.approx(0.8, abs=0.06)
+
+
+def test_calls_are_not_asked_for_where_a_rate_is_at_its_bound(known: KnownTruth) -> None:
+    answer = truth(known)
+    answer[known.rows("independent")[:8]] = 1
+    verdict = decide(measured(known, answer), n_calls=150)
+    assert (verdict.outcome, verdict.calls) == ("not sure", None)
+
+
+def same_source(_n: int, body: Mapping[str, Any]) -> Reply:
+    """YES where both texts of `make_pool` speak of one item; a planted template speaks of none."""
+    items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
+    return Reply("YES" if len(items) == 2 and items[0] == items[1] else "NO")
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer) -> Path:
+    """A pool, a free judge, a dear one and a config of a run."""
+    write_pool(make_pool(6, 20), tmp_path / "notes")
+    server.behave = same_source
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    write_config(tmp_path / "free.yaml", **judge, price=0)
+    write_config(tmp_path / "dear.yaml", **judge | {"model": "n"}, price=1, max_tokens=1)
+    write_config(tmp_path / "notes-run.yaml", name="notes", pool="notes", judge="free.yaml")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Path, server: WireServer) -> None:
+    ended = youden("calibrate", "notes", "--judge", "free.yaml").well()
+    assert "the run 'notes' (seed 0) makes 122 of them as well" in ended.err
+    assert "free: GO. J 1.00" in ended.out
+    assert "The cheapest judge that passes is free, at $0.0000 per 1,000 calls." in ended.out
+    assert server.n_requests == 150
+    assert not (here / "runs/notes").exists()
+    n_calls = json.loads(youden("plan", "notes-run.yaml", "--json").out)["cost"]["calls"]
+    assert youden("run", "notes-run.yaml").code == 0
+    assert server.n_requests == 150 + n_calls - 122
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 122
+    page = (here / "runs/notes/report.html").read_text(encoding="utf-8")
+    assert "122 answers, by a calibration or another run on the same store; they cost $0.0000 then" in page
+    assert "122 answers were asked before this run; they cost $0.0000 then" in youden(
+        "report", "runs/notes", "--format", "md"
+    ).out.replace("\\", "")
+    assert youden("run", "notes-run.yaml").code == 0
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 122
+
+
+def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = lambda n, body: Reply("YES" if n % 3 else "NO")
+    first = json.loads(youden("calibrate", "notes-run.yaml", "--json").out)
+    again = json.loads(youden("calibrate", "notes-run.yaml", "--json").out)
+    assert server.n_requests == 150
+    assert first["judges"][0]["measures"] == again["judges"][0]["measures"]
+    assert first["judges"][0]["bill"]["seconds_median"] == again["judges"][0]["bill"]["seconds_median"] > 0
+    more = json.loads(youden("calibrate", "notes-run.yaml", "--calls", "180", "--json").out)
+    assert server.n_requests == more["costs"]["free"]["calls"] == 179
+
+
+def test_a_replay_and_a_cassette_answer_without_a_server(youden: Youden, here: Path, server: WireServer) -> None:
+    with inserted(Tape(here / "notes.jsonl", mode="once")) as tape:
+        asked = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60")
+    assert tape.n_recorded == server.n_requests > 0
+    server.behave = lambda _n, _body: Reply(status=500)
+    write_config(here / "replay.yaml", backend="replay")
+    replayed = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--judge", "replay.yaml")
+    with inserted(Tape(here / "notes.jsonl", mode="none")):
+        played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
+    found = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
+    assert found[0]["measures"] == found[1]["measures"] == found[2]["measures"]
+    assert found[0]["verdict"] == found[1]["verdict"] == found[2]["verdict"]
+
+
+def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    before = set(here.iterdir())
+    said = youden("calibrate", "notes", "--judge", "free.yaml", "--judge", "dear.yaml", "--dry-run", "--json").said
+    assert {name: cost["calls"] for name, cost in said["costs"].items()} == {"free": 150, "dear": 150}
+    assert said["costs"]["free"]["usd"] == 0 < said["costs"]["dear"]["usd"]
+    assert said["trials"]["paired"] == {"n": 36, "in_run": 36, "means": said["trials"]["paired"]["means"]}
+    assert server.n_requests == 0
+    assert set(here.iterdir()) == before
+
+
+def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, here: Path, server: WireServer) -> None:
+    said = youden(
+        "calibrate", "notes", "--judge", "dear.yaml", "--judge", "free.yaml", "--max-cost", "1", "--json"
+    ).said
+    assert said["cheapest"] == "free"
+    dear, free = said["judges"]
+    assert dear["verdict"]["outcome"] == free["verdict"]["outcome"] == "go"
+    assert dear["bill"]["usd"] == pytest.approx(150 * 101e-6)
+    assert dear["bill"]["usd_per_1000"] == pytest.approx(0.101)
+    assert free["bill"]["usd_per_1000"] == 0
+
+
+def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden, here: Path) -> None:
+    write_config(here / "jury.yaml", backend="jury", judges=["free.yaml", "dear.yaml"], vote="mean")
+    bills = []
+    for _ in range(2):
+        ended = youden("calibrate", "notes", "--judge", "jury.yaml", "--max-cost", "1", "--json").well()
+        bills.append(json.loads(ended.out)["judges"][0]["bill"])
+    assert bills[0]["usd"] == pytest.approx(150 * 101e-6)
+    assert bills[1]["usd"] == 0
+    assert bills[0]["usd_per_1000"] == bills[1]["usd_per_1000"] == pytest.approx(0.101)
+
+
+def test_a_cap_for_all_judges_ends_with_1_and_the_same_command_goes_on(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    short = youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "0.005")
+    assert short.code == 1
+    assert short.err.rstrip().endswith("[budget]")
+    asked = server.n_requests
+    assert 0 < asked < 150
+    assert youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "1").code == 0
+    assert server.n_requests == 150
+
+
+def test_a_judge_that_says_yes_to_everything_is_a_no_go(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = lambda _n, _body: Reply("YES")
+    ended = youden("calibrate", "notes", "--judge", "free.yaml")
+    assert ended.code == 1
+    assert "free: NO-GO." in ended.out
+    assert "FPR 1.00 [0.89, 1.00] (has to be below 0.3)" in ended.out
+    assert "No judge passes." in ended.out
+    assert "The rule: go where 95 % intervals" in ended.out
+
+
+def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = lambda _n, _body: Reply("perhaps")
+    ended = youden("calibrate", "notes", "--judge", "free.yaml")
+    assert ended.code == 1, ended.err
+    assert "J is unknown, for nothing was answered" in ended.out
+    assert "missing answers 1.00" in ended.out
+    assert "92 unparsed" in ended.out
+    shown = json.loads(youden("calibrate", "notes", "--judge", "free.yaml", "--json").out)["judges"][0]["measures"]
+    assert shown["tpr"]["value"] is None
+    assert shown["missing"]["independent"] == {"unparsed": 40}
+
+
+def test_lexical_is_described_as_what_it_is(youden: Youden) -> None:
+    ended = youden("calibrate", "datasets/field-notes", "--seed", "2").well()
+    assert "lexical: GO." in ended.out
+    assert "a free similarity baseline and no model" in ended.out
+    assert "nothing of what a model would say" in ended.out
+    assert "Only a baseline passes" in ended.out
+    said = json.loads(youden("calibrate", "datasets/field-notes", "--seed", "2", "--json").out)
+    assert said["cheapest"] is None
+    assert said["judges"][0]["bill"] == {"seconds_median": None, "seconds_p95": None, "usd": 0.0, "usd_per_1000": 0.0}
+
+
+def test_order_and_names_of_judges_are_shown_as_text(youden: Youden, here: Path, server: WireServer) -> None:
+    """A judge that says yes to paired texts only where agent 0, 1 or 2 comes first, with a name that means to paint."""
+
+    def behave(n: int, body: Mapping[str, Any]) -> Reply:
+        agents = re.findall(r"agent (\d) says", body["messages"][-1]["content"])
+        return same_source(n, body) if len(agents) < 2 or agents[0] <= agents[1] else Reply("NO")
+
+    server.behave = behave
+    config = (here / "free.yaml").read_text(encoding="utf-8") + 'name: "[red]x\\e[31m"\n'
+    (here / "odd.yaml").write_text(config, encoding="utf-8")
+    ended = youden("calibrate", "notes", "--judge", "odd.yaml")
+    assert "[red]x" in ended.out
+    assert "\x1b" not in ended.out + ended.err
+    assert "The order matters to it: 100% of pairs change their answer" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (("notes", "--judge", "gtp-4o-mini"), "unknown-judge"),
+        (("notes", "--judge", "free.yaml", "--judge", "./free.yaml"), "judge-twice"),
+        (("notes", "--judge", "free.yaml", "--judge", "dear.yaml"), "max-cost-needed"),
+        (("notes", "--judge", "unpriced.yaml", "--max-cost", "1"), "price-unknown"),
+        (("nowhere", "--judge", "free.yaml"), "pool-not-found"),
+        (("nowhere.yaml",), "run-config-file"),
+        (("small.csv", "--judge", "free.yaml"), "calibrate-small"),
+    ],
+)
+def test_bad_input_ends_with_2_before_anything_is_asked(
+    youden: Youden, here: Path, server: WireServer, words: tuple[str, ...], slug: str
+) -> None:
+    (here / "small.csv").write_text(
+        "agent,item,text\n" + "".join(f"a{i},i{j},text {i} {j}\n" for i in range(3) for j in range(2)), encoding="utf-8"
+    )
+    write_config(here / "unpriced.yaml", backend="wire", model="o", base_url=server.url, api_key_env=None)
+    assert youden("calibrate", *words).refuses(slug)
+    assert server.n_requests == 0
+
+
+def test_little_gain_is_a_no_in_every_hard_measure(youden: Youden, here: Path, server: WireServer) -> None:
+    """Under the threshold ¼ the FPR of this judge was 1."""
+    knows = server.behave
+    grades = {"YES": "SIGNIFICANT GAIN", "NO": "LITTLE GAIN"}
+    server.behave = lambda n, body: Reply(grades[str(knows(n, body).text)])
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
+    write_config(here / "graded.yaml", **judge, price=0, prompt="information-gain")
+    ended = youden("calibrate", "notes", "--judge", "graded.yaml", "--json")
+    assert ended.code == 0, ended.err
+    measures = json.loads(ended.out)["judges"][0]["measures"]
+    assert [measures[name]["value"] for name in ("tpr", "fpr", "j")] == [1, 0, 1]

@@ -1,0 +1,329 @@
+"""`youden extend` from the command line: only new comparisons are asked, nothing is lost on the way, and what moved is said."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from commands import Youden, wire_judge, write_config
+from pools import make_pool, part_of
+from wire_server import Reply, WireServer, same_item, well_behaved
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.judging.store.worker_group import lead_run
+from youden.types import Pool
+
+K, J, CALLS = 5, 8, 110
+WHOLE = make_pool(K + 2, J + 2)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def server(one_server: WireServer) -> WireServer:
+    one_server.behave, one_server.n_requests = well_behaved, 0
+    return one_server
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
+    if begun.exists():
+        shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+        server.n_requests = CALLS
+        return tmp_path
+    write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
+    write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
+    write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
+    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=wire_judge(server.url))
+    assert youden("judge", "r.yaml").code == 0
+    assert youden("fit", "runs/r").code == 0
+    shutil.copytree(tmp_path, begun)
+    return tmp_path
+
+
+def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    before = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
+    asked = server.n_requests
+    said = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--json").said
+    assert server.n_requests - asked == said["cost"]["calls"] <= 60
+    assert said["joined"] == ["a5", "a6"]
+    after = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
+    for agent, row in before.items():
+        assert (row.ability, row.low, row.high) == (after[agent].ability, after[agent].low, after[agent].high)
+    assert after["a5"].n_trials > 0
+    assert "No ability of the 5 agents that were there moved." in said["growth"]["words"]
+    page = (here / "runs/r/report.html").read_text(encoding="utf-8")
+    assert "What moved?" in page
+    assert "2 agents joined: a5, a6." in page
+
+
+def test_the_terminal_shows_only_agents_that_moved(youden: Youden, here: Path, server: WireServer) -> None:
+    joined = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--verbose").well()
+    assert "What moved" not in joined.out, "places that newcomers changed are no move"
+    server.behave = lambda _n, _body: Reply("NO")
+    focused = youden("extend", "runs/r", "--calls", "20", "--focus", "a1", "--verbose").well()
+    table = focused.out.split("What moved")[1]
+    assert re.findall(r"^(a\d) +\d", table, re.MULTILINE) == ["a1"]
+
+
+def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, here: Path) -> None:
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60").well()
+    said = [line for line in ended.err.splitlines() if not line.startswith("r:")]
+    assert said[0].startswith("plan: cyclic, ")
+    assert "report: runs/r/report.html" in said[-1]
+    assert "2 agents joined: a5, a6. No ability of the 5 agents that were there moved." in ended.out
+    headline, moved = ended.out.splitlines()[0], ended.out.splitlines()[-1]
+    assert headline.startswith("No recommendation: the abilities vary by no more than their sampling error")
+    assert moved.startswith("2 agents joined")
+    assert len(said) + len([headline, moved]) <= 6
+    assert youden("extend", "runs/r", "--calls", "20", "--quiet").err == ""
+
+
+def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, server: WireServer) -> None:
+    before, asked = contents(here / "runs/r"), server.n_requests
+    said = youden("extend", "runs/r", "--agents", "new", "--dry-run", "--json").said
+    assert said["dry_run"] is True
+    assert said["cost"]["calls"] > 0
+    assert said["half_width"] is not None
+    assert server.n_requests == asked
+    assert contents(here / "runs/r") == before
+
+
+def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_them_alone(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    old = part_of(WHOLE, slice(K), slice(J))
+    again = np.array([[f"{text} Said again." for text in row] for row in old.texts], dtype=object)
+    write_pool(Pool.of_blocks(old.agents, old.items, [old.texts, again], "old"), here / "old")
+    folder, asked = RunFolder(here / "runs/r"), server.n_requests
+    keys = folder.read_verdicts(folder.read_plan()).key
+    assert youden("fit", "runs/r").code == 0, "what was judged stays what it is"
+    ended = youden("run", "r.yaml")
+    assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
+    command = ended.err.split("`")[1].split()
+    assert command[1:] == ["extend", "runs/r", "--repeats", "old"]
+    ended = youden(*command[1:], "--json").well()
+    said, now = json.loads(ended.out), folder.read_verdicts(folder.read_plan())
+    n_new = said["cost"]["calls"]
+    assert server.n_requests - asked == n_new == len(now.plan) - CALLS
+    assert now.key[:CALLS].tolist() == keys.tolist()
+    shown = [now.plan.trials.columns()[name][CALLS:] for name in ("first_repeat", "second_repeat")]
+    assert (np.concatenate(shown) == 2).mean() > 0.9
+    assert said["growth"]["kind"] == "repeats"
+    assert {move["p"] for move in said["growth"]["moves"]} == {None}, "other responses are no drift"
+    assert youden("run", "runs/r/config.yaml").code == 0
+    assert server.n_requests - asked == n_new
+    assert youden("extend", "runs/r", "--repeats", "old").refuses("join-none")
+    both = youden("extend", "runs/r", "--repeats", "old", "--items", "items")
+    assert (both.code, "in extensions of their own" in both.err) == (2, True), both.err
+
+
+def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_resumes(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    before, asked = contents(here / "runs/r"), server.n_requests
+    well = server.behave
+    server.behave = lambda n, body: Reply(same_item(body)) if n < asked + 25 else Reply("", status=401)
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    assert ended.code == 2
+    after = contents(here / "runs/r")
+    assert {name for name in after if before.get(name) != after[name]} == {"config.yaml"}
+    assert b"unfinished:" in after["config.yaml"]
+    answered = server.n_requests
+    server.behave = well
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--json").well()
+    assert server.n_requests - answered < json.loads(ended.out)["cost"]["calls"]
+
+
+@pytest.mark.slow
+def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, here: Path, server: WireServer) -> None:
+    for step in (
+        ["--agents", "new", "--calls", "60"],
+        ["--items", "items"],
+        ["--calls", "30"],
+        ["--calls", "12", "--focus", "a5"],
+    ):
+        assert youden("extend", "runs/r", *step).code == 0
+    folder = RunFolder(here / "runs/r")
+    assert [set(step) for step in yaml.safe_load(folder.file("config.yaml").read_text())["extensions"]] == [
+        {"agents", "calls"},
+        {"items"},
+        {"calls"},
+        {"calls", "focus"},
+    ]
+    ranking, asked = folder.file("ranking.csv").read_bytes(), server.n_requests
+    usd = folder.read_facts().calls
+    assert usd.tokens_in == 100 * asked
+    assert youden("run", "runs/r/config.yaml").code == 0
+    ended = youden("run", "runs/r/config.yaml", "--judge", "replay", "--out", "runs/again")
+    assert ended.code == 0, "a replay finds the answers in the store that the config names"
+    config = yaml.safe_load(folder.file("config.yaml").read_text()) | {"judge": {"backend": "replay"}, "out": "again"}
+    folder.file("again.yaml").write_text(yaml.safe_dump(config))
+    assert youden("run", "runs/r/again.yaml").code == 0
+    assert server.n_requests == asked
+    assert folder.file("ranking.csv").read_bytes() == ranking
+    assert (here / "runs/r/again/ranking.csv").read_bytes() == ranking
+
+
+def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, server: WireServer) -> None:
+    write_config(here / "noisy.yaml", pool="old", calls=110, n_independent=20, judge=wire_judge(server.url, model="n"))
+    server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
+    assert youden("run", "noisy.yaml").code == 0
+    wide, narrow = (
+        json.loads(youden("extend", "runs/noisy", "--agents", "new", "--width", width, "--dry-run", "--json").out)
+        for width in ("0.3", "0.2")
+    )
+    assert narrow["cost"]["calls"] > wide["cost"]["calls"]
+    assert narrow["half_width"] == pytest.approx(0.2, abs=0.02)
+
+
+def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServer) -> None:
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
+    (here / "paid.yaml").write_text(yaml.safe_dump(judge | {"price_in": 100, "price_out": 100, "name": "m"}))
+    assert youden("extend", "runs/r", "--agents", "new", "--judge", "paid.yaml").refuses("max-cost-needed")
+    ended = youden("extend", "runs/r", "--agents", "new", "--judge", "paid.yaml", "--max-cost", "0.0")
+    assert (ended.code, "[budget" in ended.err) == (1, True), ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["--agents", "old"], "join-none"),
+        (["--agents", "gappy"], "join-gaps"),
+        (["--agents", "other"], "join-other"),
+        (["--agents", "changed"], "join-other"),
+        (["--items", "old"], "join-none"),
+        (["--items", "few"], "join-gaps"),
+        (["--agents", "nowhere"], "pool-not-found"),
+        (["--calls", "30", "--focus", "a55"], "focus"),
+        (["--calls", "30", "--width", "0.1"], "extend-width"),
+        (["--calls", "1"], "grow-calls"),
+    ],
+)
+def test_what_cannot_join_says_why_and_the_run_stays(youden: Youden, here: Path, words: list[str], slug: str) -> None:
+    gappy = part_of(WHOLE, slice(K, K + 2), slice(J))
+    texts = gappy.texts.copy()
+    texts[0, 3] = None
+    write_pool(replace(gappy, texts=texts), here / "gappy")
+    items = tuple(replace(item, prompt=f"another {item.id}") for item in gappy.items)
+    write_pool(replace(gappy, items=items), here / "other")
+    both = part_of(WHOLE, slice(K + 1), slice(J))
+    texts = both.texts.copy()
+    texts[2, 2] = "something else"
+    write_pool(replace(both, texts=texts), here / "changed")
+    write_pool(part_of(WHOLE, slice(2), slice(J, J + 2)), here / "few")
+    before = contents(here / "runs/r")
+    ended = youden("extend", "runs/r", *words)
+    assert ended.refuses(slug)
+    assert "Traceback" not in ended.err
+    assert contents(here / "runs/r") == before
+
+
+def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youden: Youden, here: Path) -> None:
+    write_config(here / "plan.yaml", pool="old", calls=110, n_independent=20)
+    assert youden("plan", "plan.yaml").code == 0
+    assert youden("extend", "runs/plan", "--agents", "new").refuses("run-unjudged")
+    write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), here / "old")
+    assert youden("extend", "runs/r", "--agents", "new").refuses("run-other")
+    ended = youden("extend", "nowhere", "--agents", "new")
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.slow
+def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 0
+    write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
+    ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json").well()
+    assert "A run that grew is ranked here by the additive fit" in ended.out
+    assert youden("extend", "runs/r-by-b", "--calls", "60").refuses("extend-part")
+
+
+@pytest.mark.parametrize(
+    "dies",
+    [
+        "write_verdicts",
+        pytest.param("write_pool", marks=pytest.mark.slow),
+        pytest.param("write_rates_of_items", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_twice(
+    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    words = ("extend", "runs/r", "--calls", "30")
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, dies, die)
+        assert youden(*words).code == 130
+    asked = server.n_requests
+    assert youden(*words).code == 0
+    assert server.n_requests == asked
+    config = yaml.safe_load((here / "runs/r/config.yaml").read_text())
+    assert config["extensions"] == [{"calls": 30}]
+    assert youden("fit", "runs/r").code == 0
+
+
+def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on_and_a_cap_for_once_stays_in_none(
+    youden: Youden, here: Path
+) -> None:
+    assert youden("extend", "runs/r", "--calls", "30", "--max-cost", "0.5").code == 0
+    assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
+    ended = youden("run", "r.yaml")
+    assert ended.refuses("run-grown")
+    assert "runs/r/config.yaml" in ended.err
+
+
+@pytest.mark.slow
+def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
+    write_config(
+        here / "adaptive.yaml",
+        pool="old",
+        design="adaptive",
+        calls=180,
+        n_independent=20,
+        judge=judge | {"price_in": 100, "price_out": 100},
+        max_cost=100.0,
+    )
+    assert youden("run", "adaptive.yaml").code == 0
+    spent = RunFolder(here / "runs/adaptive").read_facts().calls
+    assert spent.usd
+    assert youden("plan", "adaptive.yaml").code == 0
+    assert youden("fit", "runs/adaptive").code == 0
+    assert youden("run", "adaptive.yaml").code == 0
+    again = RunFolder(here / "runs/adaptive").read_facts().calls
+    assert again.usd == pytest.approx(spent.usd)
+
+
+def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    drawn = RunFolder(here / "runs/r").read_config().drawn
+    with lead_run(here / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
+        asked = server.n_requests
+        assert youden("extend", "runs/r", "--calls", "30").refuses("run-busy")
+        assert server.n_requests == asked
+    assert youden("extend", "runs/r", "--calls", "30").code == 0
+
+
+def test_a_step_that_finds_too_few_comparisons_says_so(youden: Youden, here: Path) -> None:
+    ended = youden("extend", "runs/r", "--calls", "10000", "--dry-run")
+    assert "no more are left" in ended.err

@@ -1,0 +1,434 @@
+"""The gate: verdicts and exit codes, looks, the calls that decide, what it refuses, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from commands import Youden, write_config
+from commands import write_pool as write_table
+from pools import answer_with, make_pool
+from worlds import fit_once, write_answers, write_run
+from youden import make_plan
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import InputError
+from youden.pipeline.judged_run import fit_run
+from youden.pipeline.ranking import abilities_of
+from youden.protocol.extending import add_agents, add_calls
+from youden.report.pages.writing import gate_markdown as render_markdown
+from youden.report.pages.writing import render_junit
+from youden.text.printable import printable
+from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
+from youden.types.pool import Floats
+from youden.types.recommendation import NOT_MADE
+from youden.workflows.gate import Gate, Gated, GateLook, Needed, gate_run, gated, to_do
+from youden.workflows.gate_answers import DifferenceForecast, outlooks, read_answers
+
+POOL = make_pool(8, 60)
+
+
+def world(*, gap: float = 0.0, seed: int = 0, own: float = 0.05) -> Floats:
+    """Yes or no to every pair on every item: float[J, K, K]; agents 0 and 1 are `gap` apart, others spread."""
+    rng = np.random.default_rng(seed)
+    ability = np.array([gap, 0.0, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3])
+    skill = ability + own * rng.standard_normal((60, 8))
+    chance = 0.6 + skill[:, :, None] / 2 + skill[:, None, :] / 2
+    return (rng.random(chance.shape) < np.clip(chance, 0, 1)).astype(np.float64)
+
+
+def answered(plan: Plan, dense: Floats) -> Verdicts:
+    return answer_with(plan, np.where(plan.arm == PAIRED, dense[plan.item, plan.first, plan.second], 0.0))
+
+
+def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: object) -> RunFolder:
+    return fitted(folder, answered(make_plan(pool, **{"seed": 0, **plan}), dense), pool=pool)
+
+
+def fitted(folder: Path, result: Verdicts, *, pool: Pool = POOL) -> RunFolder:
+    run = write_answers(folder, pool, result)
+    fit_once(run)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("gap", "verdict", "code"), [(0.4, "better", 0), (0.0, "no worse", 0), (-0.4, "worse", 1), (-0.05, "undecided", 3)]
+)
+def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: float, verdict: str, code: int) -> None:
+    write(tmp_path / "run", world(gap=gap), calls=500 if verdict == "undecided" else 2000)
+    ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--json", "--margin", "0.1")
+    said = json.loads(ended.out)
+    assert (said["verdict"], ended.code) == (verdict, code)
+    assert said["agents"][0]["low"] < said["agents"][0]["difference"] < said["agents"][0]["high"]
+
+
+def test_a_run_in_slots_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(), calls=1000)
+    ability = {row.agent: row.ability for row in run.read_ranking()}
+    found = gate_run(run, ["a3", "a2"], baseline="a1")
+    for row in found.agents:
+        assert row.difference == pytest.approx(ability[row.agent] - ability["a1"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "plan", [{"design": "nlogn"}, {"design": "cyclic", "calls": 1500, "holdout": 0.2}, {"design": "dense"}]
+)
+def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path, plan: dict[str, object]) -> None:
+    run = write(tmp_path / "run", world(gap=0.4), **plan)
+    ability = {row.agent: row.ability for row in run.read_ranking()}
+    found = gate_run(run, ["a0"], baseline="a7").agents[0]
+    assert found.difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-6)
+    assert found.verdict == "better"
+
+
+@pytest.mark.parametrize("plan", [{"design": "cyclic", "percent": 100}, {"design": "dense", "holdout": 0.0}])
+def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_items_enough(
+    youden: Youden, tmp_path: Path, plan: dict[str, object]
+) -> None:
+    write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
+    ended = youden("gate", "few", "--agent", "a0", "--baseline", "a1", "--json")
+    (row,) = json.loads(ended.out)["agents"]
+    assert (ended.code, row["verdict"], row["difference"]) == (3, "undecided", pytest.approx(0.0, abs=1e-9))
+    assert row["low"] < -0.2
+    assert row["high"] > 0.2
+    needed = row["needed"]["as_it_is"]
+    assert 72 <= needed <= 100
+    write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
+    assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
+    said = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
+    assert f"If the difference stays what it is, {needed} items compared as often as these decide it." in said
+
+
+def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Youden, tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
+    fit_run(run, target="these-items")
+    for told, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
+        ended = youden(
+            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *told, "--json"
+        )
+        assert json.loads(ended.out)["target"] == target
+
+
+@pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
+def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: dict[str, object]) -> None:
+    run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
+    kind = gate_run(run, ["a0"], baseline="a1").agents[0]
+    these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
+    assert these.agents[0].difference == kind.difference
+    assert None not in (kind.low, kind.high, these.agents[0].low, these.agents[0].high)
+    assert 0 < these.agents[0].high - these.agents[0].low < 0.9 * (kind.high - kind.low)
+    about = ("--target", "these-items", "--ledger", "these.json")
+    ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about, "--json")
+    assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
+    said = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about).err
+    assert "these items alone" in said
+    assert youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").refuses("gate-target")
+
+
+def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
+    from functools import partial
+
+    from youden.pipeline.rounds import run_rounds
+
+    plan = make_plan(POOL, design="adaptive", calls=1500, seed=0)
+    run = fitted(tmp_path / "run", run_rounds(plan, partial(answered, dense=world(gap=0.4))))
+    ability = {row.agent: row.ability for row in run.read_ranking()}
+    found = gate_run(run, ["a0"], baseline="a7")
+    assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
+    assert found.agents[0].verdict == "better"
+    assert not found.extends
+    assert "with `calls: 2000`" in str(to_do(replace(gate_of("n"), extends=False)))
+
+
+def test_looking_again_is_the_same_look_and_more_calls_are_the_next_at_half_the_error(tmp_path: Path) -> None:
+    dense = world()
+    first = gate_run(write(tmp_path / "run", dense, calls=800), ["a0"], baseline="a1")
+    assert (first.agents[0].look, first.agents[0].level) == (1, 0.95)
+    again = gate_run(RunFolder(tmp_path / "run"), ["a0"], baseline="a1")
+    assert again == first
+    kept = (tmp_path / "run" / "gates.json").read_bytes()
+    more = gate_run(write(tmp_path / "run", dense, calls=1600), ["a0"], baseline="a1")
+    assert (more.agents[0].look, more.agents[0].level) == (2, 0.975)
+    (tmp_path / "ledger.json").write_bytes(kept)
+    elsewhere = write(tmp_path / "fresh", dense, calls=1600)
+    assert gate_run(elsewhere, ["a0"], baseline="a1", ledger=tmp_path / "ledger.json").agents == more.agents
+    assert not elsewhere.has("gates.json")
+
+
+def test_several_agents_share_the_error(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(), calls=1000)
+    alone = gate_run(run, ["a0"], baseline="a1").agents[0]
+    three = gate_run(run, ["a0", "a2", "a3", "a0"], baseline="a1").agents
+    assert [row.agent for row in three] == ["a0", "a2", "a3"]
+    assert {row.level for row in three} == {1 - 0.05 / 3}
+    assert three[0].difference == alone.difference
+    assert three[0].high > alone.high
+
+
+def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
+    def row(verdict: str) -> Gated:
+        return Gated("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
+
+    def of(*verdicts: str) -> str:
+        return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).verdict
+
+    assert of("better", "undecided", "worse") == "worse"
+    assert of("better", "no worse", "undecided") == "undecided"
+    assert of("better", "no worse") == "no worse"
+
+
+def outlook_of(result: Verdicts) -> DifferenceForecast:
+    return outlooks(result, abilities_of(result))(0, 1)
+
+
+@pytest.mark.slow
+def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
+    decided = asked = 0
+    for seed in range(40):
+        dense = world(gap=-0.1, seed=seed)
+        plan = make_plan(POOL, calls=400, seed=seed)
+        found = gated(
+            outlook_of(answered(plan, dense)), GateLook("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
+        )
+        if found.needed is None or found.needed.calls is None:
+            continue
+        asked += 1
+        assert found.needed.usd == pytest.approx(found.needed.calls * 0.01)
+        more = add_calls(plan, calls=found.needed.calls, focus=(0, 1))
+        assert len(more) == len(plan) + found.needed.calls
+        then = gated(
+            outlook_of(answered(more, dense)), GateLook("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
+        )
+        decided += then.verdict != "undecided"
+    assert asked >= 10
+    assert decided >= 0.8 * asked
+
+
+def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(own=0.4), calls=2000)
+    found = gate_run(run, ["a0"], baseline="a1", margin=0.02)
+    assert found.agents[0].verdict == "undecided"
+    needed = found.agents[0].needed
+    assert needed.calls is None
+    assert needed.items > 60
+    assert to_do(found) is None
+    assert needed.chance < 0.9
+    text = render_markdown(found)
+    assert (
+        f"chance of {needed.chance:.0%} where the truth is hardest to tell; for 90 % some {needed.items:,} items"
+        in text
+    )
+
+
+def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", n_agents=6, n_items=5, design="cyclic", calls=150)
+    for _ in range(2):
+        ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1")
+        assert ended.code == 3
+        assert "seen on 5 items only" in ended.err
+        assert json.loads((tmp_path / "run" / "gates.json").read_text())["looks"] == []
+
+
+def test_an_agent_seen_on_few_items_has_no_verdict_however_many_its_baseline_was_seen_on(tmp_path: Path) -> None:
+    texts = POOL.texts.copy()
+    texts[0, 1:] = None
+    run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), percent=30, design="cyclic")
+    (row,) = gate_run(run, ["a0"], baseline="a1").agents
+    assert (row.verdict, row.n_items, row.low) == ("undecided", 1, None)
+
+
+def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: Youden, tmp_path: Path) -> None:
+    judged = write(tmp_path / "judged", world(gap=-0.05), design="dense")
+    run = RunFolder(tmp_path / "imported")
+    run.write_pool(judged.read_pool())
+    run.write_rates(judged.read_rates())
+    fit_run(run)
+    ended = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02", "--json")
+    said = json.loads(ended.out)
+    assert (ended.code, said["calls"], said["agents"][0]["needed"]["calls"]) == (3, None, None)
+    words = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02").err
+    assert "An imported run cannot be asked more" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--agent", "a00", "--baseline", "a1"), "Did you mean 'a0'"),
+        (("--agent", "a0", "--baseline", "elsewhere"), "no agent 'elsewhere'"),
+        (("--agent", "a1", "--baseline", "a1"), "as the baseline and as the agent"),
+        (("--agent", "a0", "--agent", "a1", "--baseline", "a1"), "gate-baseline"),
+        (("--agent", "a0", "--baseline", "a1", "--margin", "0"), "above 0"),
+        (("--agent", "a0", "--baseline", "a1", "--margin", "-0.1"), "gate-margin"),
+        (("--agent", "a0", "--baseline", "a1", "--margin", "nan"), "gate-margin"),
+        (("--agent", "a0", "--baseline", "a1", "--json", "--markdown", "-"), "gate-output"),
+        (("--agent", "a0"), "--baseline"),
+        (("--baseline", "a0"), "--agent"),
+    ],
+)
+def test_bad_input_says_what_to_do(youden: Youden, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    write_run(tmp_path / "run", n_agents=5, design="cyclic", calls=200)
+    ended = youden("gate", "run", *words)
+    assert ended.code == 2
+    assert said in ended.err
+    assert not (tmp_path / "run" / "gates.json").exists()
+
+
+def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
+    plan = make_plan(POOL, calls=1000)
+    lost = (plan.first == 1) | (plan.second == 1)
+    run = fitted(tmp_path / "run", answer_with(plan, np.ones(len(plan)), missing=lost))
+    with pytest.raises(InputError, match=r"'a1' was never judged.*\[gate-unjudged\]"):
+        gate_run(run, ["a0"], baseline="a1")
+
+
+def test_runs_that_are_not_judged_and_records_that_are_damaged_are_refused(youden: Youden, tmp_path: Path) -> None:
+    write_table(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    words = ("--agent", "a0", "--baseline", "a1")
+    assert "youden run CONFIG" in youden("gate", "nowhere", *words).err
+    assert youden("plan", "mine.yaml").code == 0
+    unjudged = youden("gate", "runs/mine", *words)
+    assert unjudged.code == 2
+    assert "youden judge CONFIG" in unjudged.err
+    assert youden("run", "mine.yaml").code == 0
+    assert youden("gate", "runs/mine", *words).code in (0, 1, 3)
+    (tmp_path / "runs/mine/gates.json").write_text("{")
+    assert youden("gate", "runs/mine", *words).refuses("gate-ledger")
+
+
+def test_a_dry_run_says_which_look_it_would_be_and_looks_at_nothing(youden: Youden, tmp_path: Path) -> None:
+    write(tmp_path / "run", world(), calls=1000)
+    words = ("gate", "run", "--agent", "a0", "--agent", "a2", "--baseline", "a1", "--dry-run")
+    ended = youden(*words, "--json").well()
+    assert json.loads(ended.out) == {
+        "dry_run": True,
+        "calls": 0,
+        "usd": 0.0,
+        "looks": [{"agent": "a0", "look": 1, "level": 0.975}, {"agent": "a2", "look": 1, "level": 0.975}],
+    }
+    assert "look 1" in youden(*words).err
+    assert not (tmp_path / "run" / "gates.json").exists()
+
+
+def test_calls_are_priced_by_what_was_paid_or_by_the_judges_prices(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(), calls=1000)
+    assert read_answers(run).usd_a_call is None
+    config = {"pool": "pool", "out": str(run.path)}
+    for judge, usd in (
+        ({"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "price": 0}, 0.0),
+        ({"backend": "replay"}, None),
+        ("lexical", 0.0),
+    ):
+        write_config(run.file("config.yaml"), **config, judge=judge)
+        assert read_answers(run).usd_a_call == usd
+    plan = run.read_plan()
+    run.write_verdicts(replace(answered(plan, world()), usd=np.full(len(plan), 0.002)))
+    fit_run(run)
+    assert read_answers(run).usd_a_call == pytest.approx(0.002)
+
+
+EVIL = 'x" & <b>|a`\n## @all</testcase>\x00\x1b[31m\ud800\ufffe'
+
+
+def gate_of(agent: str, verdict: str = "undecided") -> Gate:
+    row = Gated(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, Needed(calls=1200, usd=0.5))
+    return Gate("runs/my run", agent + "2", 0.05, "means", 800, True, f"sha|{agent}", (row,))
+
+
+@given(st.one_of(st.just(EVIL), st.text(min_size=1)), st.sampled_from(["better", "no worse", "worse", "undecided"]))
+@settings(max_examples=40, deadline=None)
+def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
+    gate = gate_of(agent, verdict)
+    root = ET.fromstring(render_junit(gate).encode())
+    (case,) = root.iter("testcase")
+    assert case.get("name") == printable(agent)
+    assert {child.tag for child in case} <= {"failure", "error", "system-out"}
+    text = render_markdown(gate)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {7}
+    outside = re.sub(r"^(`{3,})sh\n.*\n\1$", "", text, flags=re.MULTILINE)
+    assert not re.search(r"(?<!\\)<(?!/?sub>)", outside)
+
+
+def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
+    gate = gate_of("n")
+    gate = replace(gate, agents=(*gate.agents, *gate_of("m", "worse").agents, *gate_of("o", "better").agents))
+    suite = ET.fromstring(render_junit(gate).encode()).find("testsuite")
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "1", "1", "0"]
+    assert [[child.tag for child in case] for case in suite.iter("testcase")] == [
+        ["error", "system-out"],
+        ["failure", "system-out"],
+        ["system-out"],
+    ]
+    error = suite.find(".//error")
+    assert (
+        error.text
+        == "youden extend 'runs/my run' --calls 1200 --focus n --focus n2  # about $0.50; 2,000 calls in all; then gate again"
+    )
+
+
+def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: Youden, tmp_path: Path) -> None:
+    agents = tuple(Agent(f"[bold]{EVIL}".replace("\ud800", "") if i == 0 else f"a{i}") for i in range(8))
+    write(tmp_path / "run", world(gap=-0.4), pool=Pool(agents, POOL.items, POOL.texts), calls=2000)
+    words = ("gate", "run", "--agent", agents[0].id, "--baseline", "a1")
+    ended = youden(*words, "--markdown", "gate.md", "--junit", "gate.xml")
+    assert ended.code == 1
+    assert "\x1b" not in ended.out + ended.err
+    assert "[bold]" in ended.out
+    assert (tmp_path / "gate.md").read_text(encoding="utf-8").startswith("## ❌ worse")
+    assert ET.fromstring((tmp_path / "gate.xml").read_bytes()).get("failures") == "1"
+    assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
+
+
+def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_run_names_nobody(
+    youden: Youden, tmp_path: Path
+) -> None:
+    run = write(tmp_path / "run", world(), calls=2000)
+    words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
+    choice = run.read_facts().choice
+    page = youden(*words, "--markdown", "-").out
+    (line,) = (line for line in page.splitlines() if line.startswith("Of all agents in the run"))
+    assert f"looks: Candidates: {choice.agents[0]}" in line
+    assert f"{choice.within:.3f}" in line
+    assert all(agent in line for agent in choice.as_good[:3])
+    assert json.loads(youden(*words, "--json").out)["choice"]["agents"] == list(choice.agents)
+    run.write_facts(replace(run.read_facts(), recommendation=NOT_MADE))
+    assert "Of all agents" not in youden(*words, "--markdown", "-").out
+
+
+def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
+    write_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=200)
+    assert youden("run", "mine.yaml").code == 0
+    words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 200
+    for look in (1, 2, 3):
+        said = json.loads(youden(*words, "--json").out)
+        assert said["agents"][0]["look"] == look
+        assert said["calls"] <= calls
+        if said["verdict"] != "undecided":
+            break
+        (command,) = re.findall(r"^youden (extend .*?)  #", youden(*words).err, re.MULTILINE)
+        assert youden(*command.split()).code == 0
+        calls += int(command.split()[command.split().index("--calls") + 1])
+    assert calls > 200
+    assert said["verdict"] != "undecided"
+
+
+def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
+    dense = world(gap=0.4)
+    small = Pool(POOL.agents[:6], POOL.items, POOL.texts[:6])
+    plan = add_agents(make_plan(small, calls=1000), POOL)
+    plan = add_calls(plan, calls=100, focus=(0, 6))
+    run = fitted(tmp_path / "run", answered(plan, dense))
+    ability = {row.agent: row.ability for row in run.read_ranking()}
+    found = gate_run(run, ["a6", "a1"], baseline="a0")
+    for row in found.agents:
+        assert row.difference == pytest.approx(ability[row.agent] - ability["a0"], abs=1e-9)
+    assert found.agents[0].verdict == "worse"

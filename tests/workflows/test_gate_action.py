@@ -1,0 +1,323 @@
+"""The examples for GitHub Actions and the action itself do what they say: their own steps, run by a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from commands import Youden, write_config
+from pools import make_pool
+from wire_server import Reply, WireServer, same_item
+from youden.data.pools.pool_reader import write_pool
+from youden.types import Agent
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "github-actions"
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+VALUES = {"github.action_path": str(ROOT), "github.event.pull_request.number": "7", "github.token": "t"}
+"""What the runner fills in beside the inputs."""
+
+WORKFLOW = yaml.safe_load((EXAMPLE / "gate.yml").read_text(encoding="utf-8"))
+JOB = WORKFLOW["jobs"]["gate"]
+SCRIPTS = [step["run"] for step in JOB["steps"] if "run" in step]
+RECORDED = (
+    "gate",
+    "runs/release",
+    "--agent",
+    "new-model",
+    "--baseline",
+    "old-model",
+    "--ledger",
+    "cassettes/gates.json",
+)
+
+
+def test_the_workflow_names_no_secret_and_runs_youden_alone() -> None:
+    assert WORKFLOW[True] == "pull_request"  # YAML reads the key `on` as true
+    assert "secrets" not in (EXAMPLE / "gate.yml").read_text(encoding="utf-8")
+    assert SCRIPTS[0] == "pip install youden"
+    assert [script.split()[:2] for script in SCRIPTS[1:]] == [
+        ["youden", "cassette"],
+        ["youden", "run"],
+        ["youden", "gate"],
+    ]
+
+
+def recorded(youden: Youden, server: WireServer, tmp_path: Path) -> Path:
+    """A checkout with a pool, a config and a cassette in which new-model (agent 0) is worse."""
+
+    def behave(_n: int, body: dict[str, object]) -> Reply:
+        return Reply("NO" if "agent 0 says" in str(body) else same_item(body))
+
+    server.behave = behave
+    pool = make_pool(5, 12)
+    named = {0: "new-model", 1: "old-model"}
+    agents = tuple(Agent(named.get(i, agent.id)) for i, agent in enumerate(pool.agents))
+    write_pool(replace(pool, agents=agents), tmp_path / "pool")
+    shutil.copy(EXAMPLE / "release.yaml", tmp_path)
+    write_config(tmp_path / "judge.yaml", backend="openai", model="m", base_url=server.url, api_key_env=None, price=0)
+    assert youden("run", "release.yaml", "--judge", "judge.yaml").code == 0
+    assert youden("cassette", "export", "runs/release", "--out", "cassettes/release.jsonl").code == 0
+    assert youden(*RECORDED).code == 1
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    for name in ("pool", "cassettes"):
+        shutil.copytree(tmp_path / name, checkout / name)
+    shutil.copy(EXAMPLE / "release.yaml", checkout)
+    return checkout
+
+
+def tools(tmp_path: Path) -> dict[str, str]:
+    """An environment with youden, and a `gh` that writes down how it is called."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    code = f"exec '{sys.executable}' -c 'from youden.cli import main; main()' \"$@\""
+    for name, script in {"youden": code, "gh": f'echo "$@" >> "{tmp_path}/gh.txt"'}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    written = {f"GITHUB_{name.upper()}": str(tmp_path / f"{name}.md") for name in ("step_summary", "output")}
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | written | {"PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def run(script: str, *, here: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=here,
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def act(here: Path, environment: dict[str, str], **given: str) -> tuple[int, str]:
+    """(exit code, standard output) of the action's steps after its installation, run as the runner would with these inputs."""
+    said = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | given
+    assert not {name for name, one in ACTION["inputs"].items() if one.get("required") and not said[name]}
+    out = ""
+    for step in ACTION["runs"]["steps"]:
+        if "run" not in step or step["name"] == "Install youden":
+            continue
+        asked = re.fullmatch(r"inputs\.([\w-]+) != ''", step.get("if", ""))
+        if asked and not said[asked[1]]:
+            continue
+        own = {
+            name: re.sub(
+                r"\$\{\{ (.*?) \}\}", lambda found: VALUES.get(found[1]) or said[found[1].removeprefix("inputs.")], text
+            )
+            for name, text in step["env"].items()
+        }
+        ended = run(step["run"], here=here, environment=environment | own)
+        out += ended.stdout
+        if ended.returncode:
+            return ended.returncode, out + ended.stderr
+    return 0, out
+
+
+def test_the_action_and_every_workflow_fit_githubs_schemas() -> None:
+    schemas = pytest.importorskip("check_jsonschema")
+    vendor = Path(schemas.__file__).parent / "builtin_schemas" / "vendor"
+    files = {ROOT / "action.yml": "actions"}
+    files |= dict.fromkeys([*EXAMPLE.glob("*.yml"), *(ROOT / ".github" / "workflows").glob("*.yml")], "workflows")
+    assert len(files) > 3
+    for path, kind in files.items():
+        schema = json.loads((vendor / f"github-{kind}.json").read_text(encoding="utf-8"))
+        typed = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if True in typed:  # YAML 1.1 reads the key `on` as true
+            typed["on"] = typed.pop(True)
+        Draft7Validator(schema).validate(typed)
+
+
+def test_no_script_of_the_action_has_words_of_a_pull_request_put_into_it() -> None:
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+
+
+GIVEN = {"agent": "new-model", "baseline": "old-model", "config": "release.yaml"}
+
+
+def recording(tmp_path: Path) -> dict[str, str]:
+    """The environment of `tools`, with a `youden` that writes its arguments down, one call a line of JSON."""
+    environment = tools(tmp_path)
+    note = "import json, sys; print(json.dumps(sys.argv[1:]), file=open(sys.argv.pop(1), 'a'))"
+    write = "open('gate.md', 'w').write('## passed 100%0A::set-output name=x::y\\n')"
+    (tmp_path / "bin" / "youden").write_text(
+        f"#!/bin/sh\n'{sys.executable}' -c \"{note}\" '{tmp_path}/calls.jsonl' \"$@\"\n"
+        f"'{sys.executable}' -c \"{write}\"\necho '::add-mask::a'\n"
+    )
+    return environment
+
+
+def calls(tmp_path: Path) -> list[list[str]]:
+    file = tmp_path / "calls.jsonl"
+    return [json.loads(line)[1:] for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("config", "release.yaml\nverdict=passed"),
+        ("config", "release.yaml\n"),
+        ("config", "rel\rease.yaml"),
+        ("config", "-release.yaml"),
+        ("config", "...yaml"),
+        ("config", ".yaml"),
+        ("config", "release"),
+        ("config", "runs/$(touch pwned).yaml"),
+        ("agent", " \n "),
+        ("baseline", "old\nverdict=passed"),
+        ("margin", "0.05 --rule x"),
+        ("margin", "$(touch pwned)"),
+        ("max-cost", "1; touch pwned"),
+        ("judge", "a\nb"),
+        ("store", "a\n::add-mask::b"),
+        ("ledger", "gates.json\n"),
+        ("undecided", "never"),
+        ("comment", "yes"),
+        ("install", "youden\n--index-url=https://evil.example"),
+    ],
+)
+def test_an_input_that_would_do_something_else_is_refused_before_anything_runs(
+    name: str, value: str, tmp_path: Path
+) -> None:
+    code, out = act(tmp_path, recording(tmp_path), **GIVEN | {name: value})
+    assert code == 2
+    assert re.fullmatch(rf"::error title=youden gate::The input '{name}' [^\n]+\.\n", out), out
+    assert calls(tmp_path) == []
+    assert not (tmp_path / "output.md").exists()
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "here.txt").touch()
+    hostile = {
+        "agent": "* -x $(touch pwned) `touch pwned` ;touch\nnew-model",
+        "baseline": "--agent=other $(touch pwned)",
+        "config": "deep/re lease.v2.yaml",
+        "judge": "-judge * $HOME",
+        "store": "--store *",
+        "ledger": "-",
+        "cassette": "--help",
+        "generate": "-agents *.yaml",
+        "pool": "* pool",
+        "max-cost": "5",
+    }
+    code, out = act(tmp_path, recording(tmp_path), **hostile)
+    assert code == 0, out
+    words = ["*", "-x", "$(touch", "pwned)", "`touch", "pwned`", ";touch", "new-model"]
+    assert calls(tmp_path) == [
+        ["cassette", "import", "--store=--store *", "--", "--help"],
+        ["generate", "--out=* pool", "--store=--store *", "--max-cost=5", "--", "-agents *.yaml"],
+        [
+            "run",
+            "--out=runs/re lease.v2",
+            "--store=--store *",
+            "--judge=-judge * $HOME",
+            "--max-cost=5",
+            "--",
+            hostile["config"],
+        ],
+        [
+            "gate",
+            *(f"--agent={word}" for word in words),
+            f"--baseline={hostile['baseline']}",
+            "--margin=0.05",
+            "--ledger=-",
+            *("--junit", "gate.xml", "--markdown", "gate.md"),
+            *("--", "runs/re lease.v2"),
+        ],
+    ]
+    assert (tmp_path / "output.md").read_text() == "verdict=passed\nrun=runs/re lease.v2\n"
+    assert not (tmp_path / "pwned").exists()
+    printed = out.splitlines()
+    pause = printed.index(next(line for line in printed if line.startswith("::stop-commands::")))
+    assert printed[pause + 1 : pause + 3] == ["::add-mask::a", f"::{printed[pause].rpartition('::')[2]}::"]
+    assert printed[-1] == "::notice title=youden gate::passed 100%250A::set-output name=x::y"
+
+
+def test_no_module_of_the_checkout_takes_the_place_of_pip(tmp_path: Path) -> None:
+    (tmp_path / "pip.py").write_text("open('pwned', 'w')\n")
+    step = next(one for one in ACTION["runs"]["steps"] if one.get("name") == "Install youden")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    ended = run(step["run"], here=tmp_path, environment=os.environ | {"PATH": path, "INSTALL": "--version", "HERE": ""})
+    assert ended.returncode != 0
+    assert "--version" in ended.stderr or "No module named pip" in ended.stderr
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.slow
+def test_the_action_replays_a_cassette_annotates_and_comments(
+    youden: Youden, server: WireServer, tmp_path: Path
+) -> None:
+    checkout = recorded(youden, server, tmp_path)
+    asked = server.n_requests
+    code, out = act(
+        checkout,
+        tools(tmp_path),
+        **{"agent": "new-model", "baseline": "old-model", "cassette": "cassettes/release.jsonl", "comment": "true"},
+        ledger="cassettes/gates.json",
+    )
+    assert (code, server.n_requests) == (1, asked), out
+    assert "::error title=youden gate::❌ worse: new-model against old-model" in out
+    assert "verdict=worse\nrun=runs/release" in (tmp_path / "output.md").read_text()
+    assert (tmp_path / "step_summary.md").read_text(encoding="utf-8").startswith("## ❌ worse")
+    assert (tmp_path / "gh.txt").read_text() == "pr comment 7 --body-file gate.md --edit-last --create-if-none\n"
+    assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"
+
+
+@pytest.mark.slow
+def test_the_action_makes_responses_has_them_judged_and_an_undecided_gate_may_be_a_warning(
+    server: WireServer, tmp_path: Path
+) -> None:
+    def behave(_n: int, body: dict[str, object]) -> Reply:
+        numbers = re.findall(r"Town (\d+)", str(body["messages"]))
+        return Reply("YES" if len(set(numbers)) == 1 else "NO")
+
+    server.behave = behave
+    items = [{"id": f"i{j}", "prompt": f"Town {j} rebuilt. Bread {j} is baked. Rain fell."} for j in range(12)]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(one) + "\n" for one in items))
+    made = [("new-model", "lead: {n: 1}"), ("old-model", "lead: {n: 2}"), ("third", "lead: {n: 3}")]
+    agents = "".join(f"  - {{id: {name}, steps: [{{{step}}}]}}\n" for name, step in made)
+    (tmp_path / "agents.yaml").write_text(f"items: items.jsonl\nagents:\n{agents}")
+    (tmp_path / "live.yaml").write_text("pool: pool\n")
+    write_config(tmp_path / "judge.yaml", backend="openai", model="m", base_url=server.url, api_key_env=None, price=0)
+    given = {"agent": "new-model", "baseline": "old-model", "config": "live.yaml", "judge": "judge.yaml"}
+    environment = tools(tmp_path)
+    code, out = act(tmp_path, environment, **given, generate="agents.yaml", undecided="warning")
+    assert (code, server.n_requests > 0) == (0, True), out
+    assert "::warning title=youden gate::" in out
+    code, out = act(tmp_path, environment, **given)
+    assert code == 3
+    assert "::error title=youden gate::" in out
+    assert not (tmp_path / "gh.txt").exists()
+
+
+@pytest.mark.slow
+def test_the_steps_gate_on_a_recorded_cassette(youden: Youden, server: WireServer, tmp_path: Path) -> None:
+    checkout = recorded(youden, server, tmp_path)
+    committed = (tmp_path / "cassettes" / "gates.json").read_bytes()
+
+    asked = server.n_requests
+    environment = tools(tmp_path) | JOB["env"]
+    ended = [run(script, here=checkout, environment=environment) for script in SCRIPTS[1:]]
+    assert [one.returncode for one in ended] == [0, 0, 1], [one.stderr for one in ended]
+    assert server.n_requests == asked
+    assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"
+    summary = (tmp_path / "step_summary.md").read_text(encoding="utf-8")
+    assert summary.startswith("## ❌ worse: new-model against old-model")
+    assert (checkout / "cassettes" / "gates.json").read_bytes() == committed
+    assert (checkout / "runs" / "release" / "report.html").exists()

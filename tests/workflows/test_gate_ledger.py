@@ -1,0 +1,66 @@
+"""The record of looks: the same answers are the same look, others the next one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from youden.data.folder.run_files import GateLedger, read_ledger, write_ledger
+from youden.errors import InputError, RunFolderError
+from youden.types import Target
+
+ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
+
+
+def test_the_same_answers_are_the_same_look_and_others_the_next_one(tmp_path: Path) -> None:
+    ledger = read_ledger(tmp_path / "gates.json")
+    for answers, look in ((ONE, 1), (TWO, 2), (ONE, 1), (THREE, 3), (TWO, 2)):
+        assert ledger.look("new", "old", answers=answers) == look
+        ledger = ledger.having("new", "old", answers=answers)
+        write_ledger(tmp_path / "gates.json", ledger)
+        assert read_ledger(tmp_path / "gates.json") == ledger
+    assert ledger.look("other", "old", answers=THREE) == 1
+    assert ledger.look("old", "new", answers=THREE) == 1
+
+
+def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
+    file = tmp_path / "gates.json"
+    write_ledger(file, read_ledger(file).having("new", "old", answers=ONE, target="these-items"))
+    ledger = read_ledger(file)
+    assert ledger.look("new", "old", answers=TWO, target="these-items") == 2
+    for answers in (ONE, TWO):
+        with pytest.raises(
+            InputError, match=r"were about these-items, this one is about items-like-these.*\[gate-target\]"
+        ):
+            ledger.look("new", "old", answers=answers)
+    assert ledger.look("other", "old", answers=ONE) == 1
+
+
+def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
+    pairs = {("b\n", "old"): (ONE,), ("a", "old"): (ONE, TWO)}
+    targets: dict[tuple[str, str], Target] = {("a", "old"): "these-items", ("b\n", "old"): "items-like-these"}
+    write_ledger(tmp_path / "one", GateLedger(pairs, targets))
+    write_ledger(tmp_path / "two", GateLedger(dict(reversed(pairs.items())), targets))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 1}',
+        '{"version": 2, "looks": []}',
+        '{"version": 1, "looks": [{"agent": "a", "baseline": "b", "answers": ["short"]}]}',
+        '{"version": 1, "looks": [{"agent": "a", "baseline": "b"}]}',
+        '{"version": 1, "looks": [' + ", ".join(['{"agent": "a", "baseline": "b", "answers": []}'] * 2) + "]}",
+        '{"version": 1, "looks": [',
+        "\xff",
+    ],
+)
+def test_a_damaged_record_is_refused_and_not_begun_anew(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "gates.json"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(RunFolderError, match=r"Put back the file.*\[gate-ledger\]"):
+        read_ledger(file)

@@ -1,0 +1,244 @@
+"""A second judge on part of a run, as a user asks for it: found out, resumed, replayed, priced first, refused in words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from commands import Youden, write_config
+from pools import make_pool
+from wire_server import Reply, WireServer
+from worlds import write_run
+from youden.data.folder.run_config import load_run_config
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.types import Pool
+
+N_AGENTS, N_ITEMS = 10, 20
+
+
+def pool_of(*, families: bool = True) -> Pool:
+    pool = make_pool(N_AGENTS, N_ITEMS)
+    if not families:
+        return pool
+    agents = (replace(agent, meta={"family": "own" if n % 3 == 1 else "rest"}) for n, agent in enumerate(pool.agents))
+    return replace(pool, agents=tuple(agents))
+
+
+def biased(_n: int, body: Mapping[str, Any]) -> Reply:
+    """Yes by chance (the request's hash), surer for the same item; the model `b` says yes more to agents 1, 4 and 7."""
+    words = body["messages"][-1]["content"].split()
+    said = [(int(words[i + 1]), words[i + 6]) for i, word in enumerate(words) if word == "agent" and i + 6 < len(words)]
+    (first, item), (second, other) = said[:2]
+    chance = 0.0 if item != other else 0.35
+    if item == other and body["model"] == "b":
+        chance += 0.3 * ((first % 3 == 1) + (second % 3 == 1))
+    drawn = int(hashlib.sha256(f"{body['model']} {said[:2]}".encode()).hexdigest(), 16) % 1000 / 1000
+    return Reply("YES" if drawn < chance else "NO")
+
+
+@pytest.fixture
+def server(one_server: WireServer) -> WireServer:
+    one_server.behave, one_server.n_requests = biased, 0
+    return one_server
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
+    """A run judged by the model a, and the config of a judge b."""
+    if begun.exists():
+        shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+        return tmp_path
+    write_pool(pool_of(), tmp_path / "pool")
+    judge = {"backend": "wire", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    write_config(tmp_path / "first.yaml", **judge, model="a", price=0, family="rest")
+    write_config(tmp_path / "second.yaml", **judge, model="b", price=0, family="own")
+    write_config(tmp_path / "paid.yaml", **judge, model="b", price_in=1000, price_out=1000, max_tokens=1)
+    write_config(tmp_path / "mine.yaml", pool="pool", judge="first.yaml", calls=1000, n_independent=40)
+    assert youden("judge", "mine.yaml").code == 0
+    assert youden("fit", "runs/mine").code == 0
+    shutil.copytree(tmp_path, begun)
+    return tmp_path
+
+
+def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    before = server.n_requests
+    ended = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500", "--json").well()
+    assert server.n_requests == before + 500
+    said = json.loads(ended.out)
+    assert Path(said["run"]) == Path("runs/mine-by-second")
+    assert said["judges"]["runs"] == ["first", "second"]
+    assert not said["retest"]
+    shifts = said["judges"]["shifts"][0]
+    favoured_by = {row["family"]: row["favoured_by"] for row in shifts["families"]}
+    assert favoured_by == {"own": ["second"], "rest": ["first"]}
+    assert shifts["rho_same"] > shifts["rho_seen"]
+    again = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500", "--json")
+    assert server.n_requests == before + 500
+    assert json.loads(again.out)["judges"] == said["judges"]
+    shown = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500")
+    assert "second favours agents of its own family own (3)" in shown.out
+    assert "second against first" in shown.out
+    ceiling = shifts["rho"]["ceiling"]
+    assert (
+        f"By first's own errors, a judge that differs from it by repetition alone would come to about {ceiling:.2f} there"
+        in shown.out
+    )
+
+
+@pytest.mark.slow
+def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: WireServer) -> None:
+    words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "300", "--json")
+    assert youden(*words).code == 0
+    asked = server.n_requests
+    ended = youden("run", "runs/mine-by-second/config.yaml", "--json").well()
+    assert server.n_requests == asked
+    assert len(json.loads(ended.out)["ranking"]) == N_AGENTS
+    config = load_run_config(here / "runs/mine-by-second/config.yaml")
+    assert Path(str(config.trials_of)).resolve() == (here / "runs/mine").resolve()
+    exported = youden("cassette", "export", "runs/mine-by-second", "--out", "part.jsonl", "--json")
+    assert json.loads(exported.out)["n_answers"] == 300
+    compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json")
+    assert json.loads(compared.out)["judges"]["shifts"][0]["families"][0]["judges"] == ["mine-by-second"]
+    page = youden("report", "runs/mine", "--against", "runs/mine-by-second").well()
+    assert "favours agents of its own family own (3)" in Path(page.out.strip()).read_text(encoding="utf-8")
+    write_config(here / "replay.yaml", backend="replay", of={"backend": "wire", "model": "b", "base_url": server.url})
+    replayed = youden(
+        *("rejudge", "runs/mine", "--judge", "replay.yaml", "--calls", "300", "--json"),
+        *("--store", ".youden/answers.db", "--family", "b=own"),
+    ).well()
+    assert server.n_requests == asked
+    assert json.loads(replayed.out)["judges"]["pairs"][0]["kappa"] == pytest.approx(
+        json.loads(compared.out)["judges"]["pairs"][0]["kappa"]
+    )
+
+
+def test_the_cost_is_said_first_and_a_cap_ends_with_1_and_resumes(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    before = server.n_requests
+    words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--calls", "200")
+    dry = youden(*words, "--dry-run", "--json").well()
+    assert json.loads(dry.out)["cost"]["calls"] == 200
+    assert json.loads(dry.out)["cost"]["usd"] > 0
+    assert youden(*words).err.rstrip().endswith("[max-cost-needed]")
+    assert server.n_requests == before
+    short = youden(*words, "--max-cost", "10")
+    assert short.code == 1
+    asked = server.n_requests - before
+    assert 0 < asked < 200
+    assert youden(*words, "--max-cost", "100").code == 0
+    assert server.n_requests == before + 200
+
+
+def test_a_part_is_given_more_calls_in_its_folder(youden: Youden, here: Path, server: WireServer) -> None:
+    words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--max-cost", "1000", "--json")
+    assert youden(*words, "--calls", "300").code == 0
+    before, folder = server.n_requests, RunFolder(here / "runs/mine-by-paid")
+    paid = folder.read_verdicts(folder.read_plan()).total_usd
+    dry = youden(*words, "--calls", "500", "--dry-run")
+    cost = json.loads(dry.out)["cost"]
+    assert (cost["stored"], server.n_requests) == (300, before)
+    assert cost["usd_left"] == pytest.approx(0.4 * cost["usd"], rel=0.05)
+    assert "300 of the 500 answers are stored already, so that $" in dry.err
+    assert youden(*words, "--calls", "500").code == 0
+    assert server.n_requests == before + 200
+    verdicts = folder.read_verdicts(folder.read_plan())
+    assert len(verdicts) == 500
+    assert (verdicts.usd > 0).all()
+    assert verdicts.total_usd == pytest.approx(paid * 500 / 300, rel=0.05)
+    assert youden(*words, "--calls", "300").refuses("run-other")
+
+
+def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: Path) -> None:
+    said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
+    assert said["retest"]
+    assert "test and a retest" in said["words"][0]
+    assert said["judges"]["pairs"][0]["same"] == 1
+    assert not any(row["favoured_by"] for row in said["judges"]["shifts"][0]["families"])
+
+
+def test_agents_without_families_are_told_apart_by_nobody(youden: Youden, tmp_path: Path) -> None:
+    write_pool(pool_of(families=False), tmp_path / "pool")
+    write_config(tmp_path / "mine.yaml", pool="pool", calls=400)
+    assert youden("judge", "mine.yaml").code == 0
+    assert youden("fit", "runs/mine").code == 0
+    ended = youden("rejudge", "runs/mine", "--judge", "lexical", "--calls", "200").well()
+    assert "meta: {family: …}" in ended.out
+    assert youden("rejudge", "runs/mine", "--judge", "lexical", "--calls", "200", "--family", "nobody=own").refuses(
+        "judge-family"
+    )
+
+
+def test_what_cannot_be_judged_again_is_refused_with_what_to_do(youden: Youden, tmp_path: Path) -> None:
+    def refused(*words: str) -> str:
+        ended = youden("rejudge", *words)
+        assert ended.code == 2
+        return ended.err.rstrip()
+
+    part = ("--judge", "lexical", "--calls", "100")
+    assert refused("nowhere", *part).endswith("[run-missing]")
+    write_pool(pool_of(), tmp_path / "pool")
+    write_config(tmp_path / "mine.yaml", pool="pool", calls=400)
+    assert youden("plan", "mine.yaml").code == 0
+    assert refused("runs/mine", *part).endswith("[run-unjudged]")
+    assert youden("judge", "mine.yaml").code == 0
+    assert "youden fit" in refused("runs/mine", *part)
+    assert youden("judge", "mine.yaml").code == 0
+    assert youden("fit", "runs/mine").code == 0
+    assert refused("runs/mine", *part, "--out", "runs/mine").endswith("[rejudge-itself]")
+    assert refused("runs/mine", "--judge", "lexical", "--calls", "5000").endswith("[subsample-calls]")
+    assert refused("runs/mine", "--judge", "lexical", "--calls", "10").endswith("[subsample-few]")
+    assert "did you mean" in refused("runs/mine", "--judge", "lexica", "--calls", "100").casefold()
+    write_pool(
+        replace(pool_of(), texts=np.where(pool_of().texts == pool_of().texts[0, 0], "new", pool_of().texts)),
+        tmp_path / "pool",
+    )
+    assert refused("runs/mine", *part).endswith("[plan-other-pool]")
+    imported = write_run(tmp_path / "imported")
+    for name in ("plan.parquet", "verdicts.parquet"):
+        imported.remove(name)
+    said = refused(str(imported.path), *part)
+    assert said.endswith("[rejudge-import]")
+    assert "youden compare" in said
+
+
+def test_a_config_takes_another_runs_trials_or_a_design_of_its_own(youden: Youden, tmp_path: Path) -> None:
+    write_config(tmp_path / "c.yaml", pool="p", trials_of="runs/x", holdout=0.2, design="dense")
+    ended = youden("plan", "c.yaml")
+    assert ended.code == 2
+    assert "design, holdout cannot be given with it" in ended.err
+
+
+def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tmp_path: Path) -> None:
+    write_pool(pool_of(), tmp_path / "pool")
+    for seed in (0, 1):
+        write_config(tmp_path / f"r{seed}.yaml", pool="pool", calls=20 * N_AGENTS, n_independent=0, seed=seed)
+        assert youden("run", f"r{seed}.yaml").code == 0
+    one, other = (RunFolder(tmp_path / "runs" / f"r{seed}") for seed in (0, 1))
+    plan = other.read_plan()
+    mine = set(
+        zip(*(one.read_plan().trials.columns()[name].tolist() for name in ("item", "first", "second")), strict=True)
+    )
+    rows = np.array(
+        [row not in mine for row in zip(plan.item.tolist(), plan.first.tolist(), plan.second.tolist(), strict=True)]
+    )
+    result = other.read_verdicts(plan)
+    missing = np.where(rows, result.missing, 2).astype(np.int8)
+    blank = {
+        name: np.where(rows, column, np.nan) for name, column in (("answer", result.answer), ("hard", result.hard))
+    }
+    other.write_verdicts(replace(result, missing=missing, **blank))
+    ended = youden("compare", "runs/r0", "runs/r1")
+    assert ended.refuses("judges-trials")
+    assert "youden rejudge" in ended.err

@@ -1,0 +1,178 @@
+"""A stress test plants what it says, asks what is new and no more, and says where attackers land and who named them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import altair as alt
+import numpy as np
+import pytest
+
+from commands import Youden, server, write_config, youden
+from pools import answer_with, make_pool
+from wire_server import WireServer
+from youden import make_plan, read_pool
+from youden.data.importers.peer_prediction import import_agents
+from youden.data.pools.pool_reader import write_pool
+from youden.report.charts import vega
+from youden.streams import own_stream
+from youden.types import INDEPENDENT, PAIRED, Agent, Json, Pool
+from youden.types.pool import Floats
+from youden.workflows.attacks import ATTACKS, Planted, plant
+from youden.workflows.planned_stress import abilities, attacked_plan, land, plan_stress
+from youden.workflows.stressing import stress
+
+__all__ = ["server", "youden"]
+
+
+def grown(pool: Pool, n: int) -> Planted:
+    agents = tuple(Agent(f"new-{k}") for k in range(n))
+    texts = np.vstack([pool.texts, np.full((n, pool.n_items), "text", dtype=object)])
+    return Planted(Pool((*pool.agents, *agents), pool.items, texts), tuple(range(pool.n_agents, pool.n_agents + n)))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on_items_in_turn(n: int) -> None:
+    pool = make_pool(6, 20)
+    base = make_plan(pool, calls=6 * 30 + 40, n_independent=40)
+    plan = attacked_plan(base, grown(pool, n), rng=own_stream(0))
+    assert plan.trials.take(slice(0, len(base))).columns()["first"].tolist() == base.first.tolist()
+    new = plan.trials.take(slice(len(base), len(plan)))
+    paired = new.arm == PAIRED
+    assert (np.isin(new.first, range(6, 6 + n)) | np.isin(new.second, range(6, 6 + n))).all()
+    assert np.ptp(np.bincount(new.item[paired], minlength=20)) <= 1
+    usual = 6 * 30 / 15
+    for agent in range(6, 6 + n):
+        own = paired & ((new.first == agent) | (new.second == agent))
+        partner = np.where(new.first == agent, new.second, new.first)[own]
+        n_met = np.bincount(partner, minlength=6 + n)
+        n_met = np.delete(n_met, agent)
+        assert abs(n_met - usual).max() <= 1
+        assert abs((new.first[own] == agent).mean() - 0.5) < 0.1
+        assert ((new.arm == INDEPENDENT) & ((new.first == agent) | (new.second == agent))).sum() >= 20
+
+
+def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_robust_one() -> None:
+    K, m = 12, 6
+    pool = make_pool(K, 60)
+    ability = np.linspace(0.45, 0.1, K)
+    planted = grown(pool, m)
+    base = make_plan(pool, calls=K * 200, n_independent=0)
+
+    def answers(plan_of: Planted | None) -> dict[str, Floats]:
+        plan = base if plan_of is None else attacked_plan(base, plan_of, rng=own_stream(1))
+        able = np.append(ability, np.full(plan.n_agents - K, ability[-1]))
+        chance = able[plan.first] + able[plan.second]
+        chance = np.where((plan.first >= K - 1) & (plan.second >= K - 1), 1.0, chance)
+        answer = (own_stream(2).random(len(plan)) < chance).astype(np.float64)
+        return abilities(answer_with(plan, answer), families={})
+
+    ids = tuple(agent.id for agent in pool.agents)
+    before, after = answers(None), answers(planted)
+    landed = {way: land(before[way], after[way], weak=K - 1, ids=ids) for way in ("plain", "robust")}
+    assert landed["plain"].place <= K - 3
+    assert landed["robust"].place >= K - 1
+    assert landed["robust"].shift <= 0.5
+
+
+def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_alike() -> None:
+    rng = np.random.default_rng(0)
+    families = ["a", "a", "a", "a", "b", "b", "c", "c", "d", "d"]
+    agents = tuple(Agent(f"{family}{k}") for k, family in enumerate(families))
+    texts = np.full((10, 40), "text", dtype=object)
+    pool = Pool(agents, make_pool(10, 40).items, texts)
+    plan = make_plan(pool, calls=3600, n_independent=0)
+    same = np.array(families)[plan.first] == np.array(families)[plan.second]
+    chance = np.where(same & (plan.first < 4), 0.95, 0.3 + 0.02 * (plan.first + plan.second))
+    answer = (rng.random(len(plan)) < chance).astype(np.float64)
+    found = abilities(answer_with(plan, answer), families={agent.id: agent.id[0] for agent in agents})
+    assert set(found) == {"plain", "robust", "family-balanced"}
+    assert np.median(found["plain"][:4]) > np.median(found["plain"][4:])
+    assert np.median(found["family-balanced"][:4]) < np.median(found["family-balanced"][4:])
+
+
+def test_an_id_that_is_taken_gets_a_number(field_notes: Path) -> None:
+    pool = read_pool(field_notes)
+    named = Pool((Agent("mirror"), *pool.agents[1:]), pool.items, pool.texts, pool.name)
+    assert plant(named, ATTACKS.load("mirror"), weak=3, rng=own_stream(0)).ids == ("mirror 2",)
+
+
+@pytest.mark.slow
+def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_named(
+    youden: Youden, tmp_path: Path, field_notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked(spec: dict[str, Json]) -> str:
+        alt.TopLevelSpec.validate(spec)
+        return draw(spec)
+
+    draw = vega.svg
+    monkeypatch.setattr(vega, "svg", checked)
+    named = ("--attack", "clones", "--attack", "mirror", "--attacker", "template")
+    said = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
+    assert said == json.loads((tmp_path / "out" / "stress.json").read_text())
+    clones, mirror = said["attacks"]
+    assert said["weak"] == "template"
+    assert set(clones["named"]["clones"]) == set(clones["agents"])
+    assert mirror["named"] == {"borrowed-answers": ["mirror"]}
+    assert mirror["landings"]["plain"]["place"] < said["places"]["plain"] == 12
+    page = (tmp_path / "out" / "stress.md").read_text()
+    assert "| mirror | 1 |" in page
+    assert (tmp_path / "out" / "stress.svg").read_text().startswith("<svg")
+    assert "mirror" in youden("stress", str(field_notes), *named, "--calls", "1200").out
+
+
+def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_notes: Path) -> None:
+    unknown = youden("stress", str(field_notes), "--attack", "mirorr")
+    assert unknown.code == 2
+    assert "no attack called 'mirorr'. Did you mean 'mirror'?" in unknown.err
+    with (tmp_path / "bare.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["agent", "item", "text"])
+        for k in range(4):
+            rows.writerows([f"a{k}", f"i{j}", f"word{j} other{j} own{k} more{j * k}"] for j in range(10))
+    refused = youden("stress", "bare.csv", "--attack", "source-copy")
+    assert refused.code == 2
+    assert "takes the items' prompts, and this pool has none" in refused.err
+    planned = plan_stress(tmp_path / "bare.csv")
+    left_out = {one.name for one in planned.attacks if one.why_not is not None}
+    assert left_out == {"source-copy", "source-reworded", "prompt-words"}
+    stranger = youden("stress", str(field_notes), "--attacker", "tempalte")
+    assert stranger.code == 2
+    assert "Did you mean 'template'?" in stranger.err
+
+
+def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_before_anything_is(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    paid = judge | {"price_in": 100, "price_out": 100, "max_tokens": 1}
+    write_config(tmp_path / "run.yaml", pool="pool", calls=110, n_independent=20, judge=paid, max_cost=9)
+    assert youden("run", "run.yaml").code == 0
+    assert server.n_requests == 110
+    refused = youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "0.0001")
+    assert refused.code == 2
+    assert "would cost about $" in refused.err
+    assert refused.err.rstrip().endswith("[stress-cost]")
+    uncapped = youden("stress", "runs/run", "--attack", "mirror")
+    assert uncapped.err.rstrip().endswith("[max-cost-needed]")
+    dry = json.loads(youden("stress", "runs/run", "--attack", "mirror", "--dry-run", "--json").out)
+    assert server.n_requests == 110
+    assert youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9", "--json").code == 0
+    assert 0 < server.n_requests - 110 <= dry["new_calls"]
+    asked = server.n_requests
+    assert youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9").code == 0
+    assert server.n_requests == asked
+
+
+@pytest.mark.long
+def test_of_all_attacks_on_samsum_none_that_rises_goes_unnamed(peer_prediction: Path, tmp_path: Path) -> None:
+    pool = import_agents(peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json")
+    write_pool(pool, tmp_path / "samsum")
+    found = stress(plan_stress(tmp_path / "samsum"))
+    assert len(found.attacks) == len(tuple(ATTACKS))
+    for one in found.attacks:
+        assert one.named, one.attack
+        assert one.landings["robust"].shift <= 0.7

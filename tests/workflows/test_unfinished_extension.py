@@ -1,0 +1,276 @@
+"""An extension that is stopped anywhere is finished by the same command, and none of its calls is bought twice."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from commands import Youden, wire_judge, write_config
+from pools import make_pool, part_of
+from stops import Size, bench
+from unruly_server import UnrulyServer
+from wire_server import Reply, WireServer, same_item, well_behaved
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+
+K, J, CALLS = 5, 8, 110
+WHOLE = make_pool(K + 2, J + 2)
+EXTENSIONS = {
+    "calls": ["--calls", "30"],
+    "focus": ["--calls", "20", "--focus", "a1", "--focus", "a2"],
+    "agents": ["--agents", "new", "--calls", "60"],
+    "items": ["--items", "items"],
+    "width": ["--agents", "new", "--width", "0.4"],
+    "search": ["--top", "1", "--calls", "120"],
+}
+
+
+@pytest.fixture
+def server(one_server: WireServer) -> WireServer:
+    one_server.behave, one_server.n_requests = well_behaved, 0
+    return one_server
+
+
+Stop = Callable[..., int]
+"""Stops an extension at some of its writes and returns how often that was."""
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
+    """The folder of a judged run `runs/r`, with pools of new agents and items beside it."""
+    if begun.exists():
+        shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+        return tmp_path
+    write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
+    write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
+    write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
+    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=wire_judge(server.url))
+    assert youden("run", "r.yaml").code == 0
+    shutil.copytree(tmp_path, begun)
+    server.n_requests = 0
+    return tmp_path
+
+
+def write_number(n: int, *, fails: BaseException) -> Callable[..., None]:
+    """An `os.replace` whose nth call raises, and every later one; no file of a run is written without it."""
+    done, replace = [0], os.replace
+
+    def replacing(*paths: os.PathLike[str]) -> None:
+        done[0] += 1
+        if done[0] >= n:
+            raise fails
+        replace(*paths)
+
+    return replacing
+
+
+@pytest.fixture
+def stopped_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path) -> Stop:
+    return partial(stop_at_writes, youden, here, server, begun)
+
+
+def put_back(here: Path, begun: Path) -> None:
+    """Let the run and the answers of `begun` take the place of those that are there."""
+    for name in ("runs", ".youden"):
+        shutil.rmtree(here / name)
+        shutil.copytree(begun / name, here / name)
+
+
+def stop_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path, kind: str, *, every: int) -> int:
+    """Stop the extension at every so many of its writes, finish it, and return how often it was stopped."""
+    words = EXTENSIONS[kind]
+    command = ("extend", "runs/r", *words)
+    assert youden(*command).code == 0
+    whole, ranking = server.n_requests, (here / "runs/r/ranking.csv").read_bytes()
+    steps = yaml.safe_load((here / "runs/r/config.yaml").read_text())["extensions"]
+    n, n_stopped, full = 1 - every, -1, True
+    while full:
+        n, n_stopped = n + every, n_stopped + 1
+        put_back(here, begun)
+        server.n_requests = 0
+        with pytest.MonkeyPatch.context() as patch:
+            fault = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if n_stopped % 2 else KeyboardInterrupt()
+            patch.setattr(os, "replace", write_number(n, fails=fault))
+            full = youden(*command).code != 0
+        asked = server.n_requests
+        ended = youden(*command)
+        if full:
+            assert ended.code == 0, (n, ended.err)
+            assert server.n_requests == whole, f"stopped at write {n}, {asked} requests before"
+            assert (here / "runs/r/ranking.csv").read_bytes() == ranking, n
+            config = yaml.safe_load((here / "runs/r/config.yaml").read_text())
+            assert config["extensions"] == steps, n
+            assert "unfinished" not in config, n
+    return n_stopped
+
+
+def test_stopped_at_any_write_more_calls_are_bought_once(stopped_at_writes: Stop) -> None:
+    assert stopped_at_writes("calls", every=2) > 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "every"), [("focus", 7), ("agents", 3), ("items", 5), ("width", 3), ("search", 17)])
+def test_stopped_at_any_write_every_extension_is_bought_once(stopped_at_writes: Stop, kind: str, every: int) -> None:
+    assert stopped_at_writes(kind, every=every) > 2
+
+
+def test_after_its_report_the_same_command_is_a_further_extension(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    for n in (1, 2):
+        assert youden("extend", "runs/r", "--calls", "30").code == 0
+        assert server.n_requests == 30 * n
+    assert len(yaml.safe_load((here / "runs/r/config.yaml").read_text())["extensions"]) == 2
+
+
+def stop_after(server: WireServer, n: int) -> None:
+    server.behave = lambda number, body: Reply(same_item(body)) if number < n else Reply("", status=401)
+
+
+@pytest.mark.parametrize("when", ["asking", "fit"])
+def test_another_extension_is_refused_until_the_first_is_finished_and_the_command_is_named(
+    youden: Youden, here: Path, server: WireServer, when: str
+) -> None:
+    first = ("extend", "runs/r", "--agents", "new", "--calls", "60", "--max-cost", "2")
+    with pytest.MonkeyPatch.context() as patch:
+        if when == "asking":
+            stop_after(server, 25)
+        else:
+            patch.setattr("youden.workflows.extend.fit_run", write_number(1, fails=KeyboardInterrupt()))
+        assert youden(*first).code != 0
+    server.behave, asked = well_behaved, server.n_requests
+    for words in (["--calls", "30"], ["--agents", "new"], ["--items", "items"], ["--top", "1", "--calls", "60"]):
+        ended = youden("extend", "runs/r", *words)
+        assert ended.refuses("extend-unfinished"), ended.err
+        assert "`youden extend runs/r --agents new --calls 60 --max-cost 2.0`" in ended.err
+        assert ("remove `unfinished`" in ended.err) == (when == "asking")
+    assert server.n_requests == asked
+    command = ended.err.split("`")[1].split()
+    shutil.copytree(here / "new", here / "moved")
+    ended = youden(*["moved" if word == "new" else word for word in command[1:-1]], "0.5").well()
+    assert "resume: finishing the stopped extension, step 1 of runs/r" in ended.err
+    assert server.n_requests == (asked if when == "fit" else 60 + asked - 25)
+    assert youden("extend", "runs/r", "--calls", "30").code == 0
+
+
+def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    stop_after(server, 25)
+    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 2
+    write_pool(part_of(WHOLE, slice(K, K + 1), slice(J)), here / "new")
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    assert (ended.refuses("extend-unfinished"), "other contents" in ended.err) == (True, True), ended.err
+    assert "remove `unfinished` from runs/r/config.yaml" in ended.err
+    config = here / "runs/r/config.yaml"
+    config.write_text(
+        yaml.safe_dump({k: v for k, v in yaml.safe_load(config.read_text()).items() if k != "unfinished"})
+    )
+    server.behave = well_behaved
+    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 0
+
+
+def test_an_extension_that_bought_nothing_is_forgotten(youden: Youden, here: Path, server: WireServer) -> None:
+    before = yaml.safe_load((here / "runs/r/config.yaml").read_text())
+    stop_after(server, 0)
+    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 2
+    assert yaml.safe_load((here / "runs/r/config.yaml").read_text()) == before
+    server.behave = well_behaved
+    assert youden("extend", "runs/r", "--calls", "30").code == 0
+
+
+def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    stop_after(server, 25)
+    command = ("extend", "runs/r", "--agents", "new", "--calls", "60")
+    assert youden(*command).code == 2
+    server.behave = well_behaved
+    assert (
+        f"next: finish the extension that was stopped: `youden {' '.join(command)}`"
+        in youden("run", "r.yaml").well().err
+    )
+    assert youden("extend", "runs/r", "--calls", "30").refuses("extend-unfinished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunFolder, "write_verdicts", write_number(1, fails=KeyboardInterrupt()))
+        assert youden(*command).code == 130
+    ended = youden("run", "r.yaml")
+    assert (ended.refuses("run-grown"), "`youden extend runs/r --agents new --calls 60`" in ended.err) == (True, True)
+    asked = server.n_requests
+    assert "finish the extension" not in youden(*command).well().err.splitlines()[-1]
+    assert server.n_requests == asked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("words", [["--calls", "300"], ["--top", "2", "--calls", "200"]])
+async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
+    tmp_path: Path, how: signal.Signals, words: list[str]
+) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.02))
+        assert (await run.finish()).code == 0
+        for name in ("runs", ".youden"):
+            shutil.copytree(tmp_path / name, tmp_path / "begun" / name)
+        before, command = server.n_requests, ("extend", "runs/r", *words, "--max-cost", "100000")
+        assert (await run.end(await run.start(*command), within=300)).code == 0
+        asked = server.n_requests - before
+        for seconds in (0.0, 0.4, 1.5):
+            put_back(tmp_path, tmp_path / "begun")
+            before = server.n_requests
+            process = await run.start(*command)
+            await run.until(before + asked, process)
+            await asyncio.sleep(seconds)
+            if process.returncode is None:
+                process.send_signal(how)
+            ended = await run.end(process, within=300)
+            is_unfinished = "unfinished" in yaml.safe_load((tmp_path / "runs/r/config.yaml").read_text())
+            again = await run.end(await run.start(*command), within=300)
+            assert again.code == 0, again.said
+            if is_unfinished:
+                lost = asked if how is signal.SIGKILL and not seconds else 0  # answers that were not on disk yet
+                assert asked <= server.n_requests - before <= asked + lost, (seconds, ended.said, again.said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "r.yaml", "--out", "runs/s", "--seed", "7"],
+        ["run", "w.yaml"],
+        ["rejudge", "runs/r", "--judge", "b.yaml", "--calls", "60"],
+        ["rejudge", "runs/r", "--judge", "r-judge.yaml", "--calls", "60"],
+    ],
+    ids=["run", "width", "rejudge", "retest"],
+)
+def test_other_commands_stopped_at_any_write_buy_once(
+    youden: Youden, here: Path, server: WireServer, begun: Path, words: list[str]
+) -> None:
+    config = yaml.safe_load((here / "r.yaml").read_text())
+    write_config(here / "w.yaml", **config | {"width": 0.2, "calls": 160, "seed": 5})
+    write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
+    write_config(here / "r-judge.yaml", **wire_judge(server.url))
+    server.n_requests = 0
+    assert youden(*words).code == 0
+    whole, n, n_stopped = server.n_requests, 1, 0
+    assert whole > 0
+    while True:
+        put_back(here, begun)
+        server.n_requests = 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "replace", write_number(n, fails=KeyboardInterrupt()))
+            if youden(*words).code == 0:
+                break
+        n, n_stopped = n + 3, n_stopped + 1
+        assert youden(*words).code == 0
+        assert server.n_requests == whole
+    assert n_stopped > 2
