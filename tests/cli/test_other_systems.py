@@ -19,7 +19,7 @@ from youden.data import atomic
 from youden.data.atomic import replacing
 from youden.data.folder.run_config import load_run_config
 from youden.errors import ConfigError
-from youden.judging.store import claims
+from youden.judging.store import leases
 from youden.text import printable
 from youden.text.printable import is_device, path_part, typed
 
@@ -91,9 +91,9 @@ def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
 def test_no_process_is_signalled_where_a_signal_would_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[int] = []
     windows = SimpleNamespace(name="nt", kill=lambda *_: calls.append(1), getpid=os.getpid)
-    owner = f"{claims._machine()} {os.getpid()} x"
-    monkeypatch.setattr(claims, "os", windows)
-    assert not claims.is_gone(owner)
+    owner = f"{leases._machine()} {os.getpid()} x"
+    monkeypatch.setattr(leases, "os", windows)
+    assert not leases.is_gone(owner)
     monkeypatch.setattr(atomic, "os", windows)
     assert not atomic._has_ended(os.getpid())
     assert calls == []
