@@ -24,7 +24,8 @@ from selenium.webdriver.chrome.service import Service
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.pipeline.judged_run import fit_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import plan_run
 from youden.report.charts import vega
 from youden.report.pages.writing import write_report
 from youden.types import PAIRED, Agent, Item, Pool, Verdicts

@@ -24,7 +24,7 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.abilities import TRIALS, Abilities
 from youden.pipeline.alternative_rankings import EACH, AllAnswers, most_suspected, moved_abilities
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.stats import PairBlock
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.partners import (

@@ -107,7 +107,7 @@ def base(folder: Path) -> Callable[[], object]:
 
 def fit(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
-    from youden.pipeline.judged_run import fit_run
+    from youden.pipeline.fitted_run import fit_run
 
     return lambda: fit_run(RunFolder(folder))
 

@@ -35,7 +35,7 @@ import youden
 from youden.cli import youden as command
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import BudgetError
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 
 SOURCE = Path(youden.__file__).parent
 POOL = Path(__file__).parents[1] / "datasets" / "field-notes"

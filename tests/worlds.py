@@ -13,7 +13,7 @@ from youden import make_plan, tally
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.fit_tables import Analysis
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.study.replaying import World, make_world
 from youden.types import PAIRED, Agent, PartnerRules, Pool, Verdicts
 from youden.types.pool import Floats

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from youden.data.pools.pool_reader import read_pool
     from youden.judging.scheduler.options import Batching
     from youden.pipeline.abilities import TrialMean
-    from youden.pipeline.judged_run import judge, judge_async
     from youden.pipeline.ranking import rank, read_run
+    from youden.pipeline.verdicts import judge, judge_async
     from youden.protocol.plan import make_plan
     from youden.protocol.scores import holdout_scores, tally, train_scores
     from youden.stats.additive.clipped_linear import ClippedLinear
@@ -38,8 +38,8 @@ _HOMES = {
     "read_pool": "youden.data.pools.pool_reader",
     "Batching": "youden.judging.scheduler.options",
     "make_plan": "youden.protocol.plan",
-    "judge": "youden.pipeline.judged_run",
-    "judge_async": "youden.pipeline.judged_run",
+    "judge": "youden.pipeline.verdicts",
+    "judge_async": "youden.pipeline.verdicts",
     "rank": "youden.pipeline.ranking",
     "read_run": "youden.pipeline.ranking",
     "compare": "youden.study.agreement",

@@ -18,8 +18,8 @@ from urllib.request import url2pathname
 from youden.data.importers.harness_logs import KEPT, read_inspect
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeLike
-from youden.pipeline.judged_run import judge as judge_now
-from youden.pipeline.judged_run import judge_async, refuse_running_loop
+from youden.pipeline.verdicts import judge as judge_now
+from youden.pipeline.verdicts import judge_async
 from youden.protocol.plan import make_plan
 
 if TYPE_CHECKING:
@@ -56,10 +56,9 @@ def rank_logs(
     A model's response to a sample is what `keep_response` kept, else its output. judge, store, max_cost: as of `youden.judge`;
     calls, seed: as of `youden.make_plan`. `attrs["notes"]` says what of the logs was left out.
 
-    Raises: ImportFormatError for a file that is no log; ConfigError [inspect-location] for a log that is not on this machine,
-    [loop-running] inside an event loop (there, `await rank_logs_async(…)`); as `youden.make_plan` and `youden.judge`.
+    Raises: ImportFormatError for a file that is no log; ConfigError [inspect-location] for a log that is not on this machine; as
+    `youden.make_plan` and `youden.judge`.
     """
-    refuse_running_loop("youden.inspect.rank_logs", "youden.inspect.rank_logs_async")
     plan, notes = _planned(logs, calls=calls, seed=seed)
     return _ranked(judge_now(plan, judge=judge, store=store, max_cost=max_cost), notes)
 
@@ -73,7 +72,7 @@ async def rank_logs_async(
     store: str | Path | None = None,
     max_cost: float | None = None,
 ) -> pd.DataFrame:
-    """`rank_logs` where an event loop runs already, as in a notebook."""
+    """Rank the models of `logs` in the running event loop. Parameters, table and errors are those of `rank_logs`."""
     plan, notes = _planned(logs, calls=calls, seed=seed)
     return _ranked(await judge_async(plan, judge=judge, store=store, max_cost=max_cost), notes)
 

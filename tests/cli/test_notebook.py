@@ -2,34 +2,120 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import youden
 from commands import Youden, write_config, write_pool
-from judged import dense_plan
+from judged import dense_plan, judge_config
 from pools import make_pool
+from wire_server import Reply, in_a_thread, well_behaved
 from youden.errors import ConfigError, JudgeError, PoolError, TooManyMissingError
 from youden.inspect import rank_logs
+from youden.judging.store.answers import open_store
 
 
-async def test_judge_inside_a_running_loop_names_the_call_that_works() -> None:
-    pool = make_pool(3, 10)
-    plan = dense_plan(pool)
-    with pytest.raises(ConfigError, match=r"await youden\.judge_async\(…\).*\[loop-running\]"):
-        youden.judge(plan)
-    assert (await youden.judge_async(plan)).answered.all()
+class RecordedProgress:
+    """A progress display that records what it gets, and the context and thread it gets it in."""
+
+    def __init__(self) -> None:
+        self.n_done, self.threads, self.contexts = 0, set[str](), set[str]()
+
+    def start(self, total: int, *, what: str) -> None: ...
+
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+        self.n_done += n
+        self.threads.add(threading.current_thread().name)
+        self.contexts.add(REQUEST_ID.get())
+
+    def throttled(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
-def test_judge_outside_a_loop_judges() -> None:
-    pool = make_pool(3, 10)
-    assert youden.judge(dense_plan(pool)).answered.all()
+REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 
 
-async def test_rank_logs_inside_a_running_loop_names_the_call_that_works() -> None:
-    with pytest.raises(ConfigError, match=r"await youden\.inspect\.rank_logs_async\(…\).*\[loop-running\]"):
+async def test_judge_works_inside_a_running_event_loop(tmp_path: Path) -> None:
+    plan, progress = dense_plan(make_pool(3, 4)), RecordedProgress()
+    REQUEST_ID.set("cell 7")
+    with in_a_thread() as server:
+        verdicts = youden.judge(
+            plan, judge=judge_config(server.url, price=0, api_key_env=None), store=tmp_path / "v.db", progress=progress
+        )
+        assert server.n_requests == len(plan)
+    assert verdicts.answered.all()
+    assert (progress.n_done, progress.contexts) == (len(plan), {"cell 7"})
+    assert threading.current_thread().name not in progress.threads
+    awaited = await youden.judge_async(
+        plan, judge=judge_config(server.url, price=0, api_key_env=None), store=tmp_path / "v.db"
+    )
+    assert awaited.answer.tolist() == verdicts.answer.tolist()
+
+
+async def test_an_error_in_the_worker_thread_is_raised_by_judge(tmp_path: Path) -> None:
+    with in_a_thread(lambda _n, _body: Reply(status=401)) as server, pytest.raises(JudgeError, match="401"):
+        youden.judge(
+            dense_plan(make_pool(3, 4)),
+            judge=judge_config(server.url, price=0, api_key_env=None),
+            store=tmp_path / "v.db",
+        )
+
+
+JUDGE_IN_A_LOOP = """
+import asyncio, sys
+import youden
+from judged import dense_plan, judge_config
+from pools import make_pool
+from wire_server import Reply, in_a_thread, well_behaved
+
+async def cell():
+    youden.judge(dense_plan(make_pool(6, 12)), judge=judge_config(sys.argv[1], price=0, api_key_env=None), store=sys.argv[2])
+    print("not stopped")
+
+asyncio.run(cell())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent with os.kill")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_judge_inside_a_running_event_loop_and_keeps_the_answers(
+    stop: signal.Signals, tmp_path: Path
+) -> None:
+    def answer(n: int, body: Mapping[str, Any]) -> Reply:
+        if n == 40:
+            process.send_signal(stop)
+        return replace(well_behaved(n, body), delay=0.02)
+
+    with in_a_thread(answer) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", JUDGE_IN_A_LOOP, server.url, str(tmp_path / "v.db")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        )
+        out, err = process.communicate(timeout=60)
+        n_requests = server.n_requests
+    assert (process.returncode, out) == (-stop, "")
+    assert stop != signal.SIGINT or err.splitlines()[-1].startswith("KeyboardInterrupt")
+    with open_store(tmp_path / "v.db") as store:
+        assert 40 <= len(store) == n_requests < 6 * 5 * 12 * 2
+
+
+async def test_rank_logs_works_inside_a_running_event_loop() -> None:
+    with pytest.raises(ConfigError, match="inspect-location"):
         rank_logs("nowhere")
 
 

@@ -29,7 +29,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, RunFolderError
-from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import judge_run, plan_run
 from youden.report.pages.writing import write_report
 from youden.types import Agent, Item, Json, Pool
 

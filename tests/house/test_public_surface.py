@@ -62,7 +62,6 @@ def test_every_public_name_is_there(module: str) -> None:
 
 
 def test_judge_takes_what_judge_async_takes() -> None:
-    """Both lists stand in full, where readers and editors look for them."""
     assert signature(youden.judge) == signature(youden.judge_async)
 
 

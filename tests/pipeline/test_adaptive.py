@@ -16,7 +16,8 @@ from youden import make_plan
 from youden.data.folder.run_config import RunConfig
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
-from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import standing_of
 from youden.pipeline.rounds import run_rounds
 from youden.study.replaying import World, replay

@@ -31,7 +31,7 @@ from youden.engines import trial_blocks as blocks
 from youden.engines.block_sums import call_facts
 from youden.errors import PlanError, RunFolderError
 from youden.pipeline import fit_tables
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.extending import add_agents, add_calls, add_items
@@ -390,7 +390,7 @@ import os, signal, sys
 from pathlib import Path
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline import fit_tables
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 fit_tables.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 fit_run(RunFolder(Path(sys.argv[1])))
 """

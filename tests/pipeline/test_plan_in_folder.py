@@ -17,7 +17,8 @@ from youden import streams
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.planned_run import draw_run_plan
 from youden.protocol import plan as planning
 

@@ -16,7 +16,7 @@ from youden import make_plan, rank
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.recommendation import judge_rates, recommend
 from youden.report.data.report import build_report
 from youden.report.pages.writing import render_markdown, render_page

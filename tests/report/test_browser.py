@@ -21,7 +21,8 @@ from report_runs import judged
 from wire_server import Reply, WireServer, running, same_item
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
-from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import judge_run, plan_run
 from youden.report.pages.writing import write_comparison, write_report
 from youden.types import Agent
 from youden.view.app import prepare

@@ -11,7 +11,7 @@ import pytest
 
 from pools import make_pool
 from report_runs import by_ability, judged
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.text_length import length_correlation
 from youden.report.charts.figures import figures
 from youden.report.data.doubts import agreeing_share, group_lines, pair_grid

@@ -20,7 +20,7 @@ from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import read_labels
 from youden.errors import ConfigError, ImportFormatError
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.report.data.report import build_report
 from youden.report.pages.writing import render_markdown, render_page
 from youden.stats import sampled_auc

@@ -18,7 +18,7 @@ from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
 from youden.errors import RunFolderError
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.report.data import answer_blocks as repeats
 from youden.report.data import trial_reading as cost
 from youden.report.data import trial_reading as worst

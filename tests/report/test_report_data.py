@@ -21,7 +21,7 @@ from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.protocol.independent import same_trials
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame

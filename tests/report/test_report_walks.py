@@ -16,7 +16,8 @@ from commands import Youden, write_config
 from pools import make_pool
 from report_runs import judged
 from youden.data.folder.run_config import load_run_config
-from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import judge_run, plan_run
 from youden.report.pages.writing import write_comparison, write_report
 
 pytestmark = [SERIAL, pytest.mark.slow]

@@ -16,7 +16,8 @@ from report_runs import by_ability
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.pipeline.judged_run import fit_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import plan_run
 from youden.report.charts.figures import MAX_RANKED, figures
 from youden.report.data.evidence import gather
 from youden.report.data.grids import MAX_TILES, AgentGrid, binned, cell_grid

@@ -17,7 +17,7 @@ from worlds import verdicts, write_run
 from youden import make_plan, tally
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.ranking import differences_of
 from youden.report.data.comparison import compare_runs
 from youden.report.pages.writing import render_comparison

@@ -20,7 +20,7 @@ from worlds import fit_once, write_answers, write_run
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
-from youden.pipeline.judged_run import fit_run
+from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.extending import add_agents, add_calls
 from youden.report.pages.writing import gate_markdown as render_markdown

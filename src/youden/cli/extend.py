@@ -388,7 +388,8 @@ def rejudge_command(
     like any other. Nothing that its store holds is asked again; the same command resumes.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.pipeline.judged_run import fit_run, judge_run
+    from youden.pipeline.fitted_run import fit_run
+    from youden.pipeline.judged_run import judge_run
     from youden.pipeline.precision import expected_of
     from youden.types.pool import plain_fields
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge

@@ -59,7 +59,7 @@ def fit_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.data.label_tables import read_families
-    from youden.pipeline.judged_run import fit_run
+    from youden.pipeline.fitted_run import fit_run
     from youden.report.data.summary import summarise_run
     from youden.workflows.labels import open_labels, validate
 

@@ -171,7 +171,8 @@ def run_command(
     and is no proof of correctness.
     """
     chosen = run_options.run_config(config, said)
-    from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+    from youden.pipeline.fitted_run import fit_run
+    from youden.pipeline.judged_run import judge_run, plan_run
 
     if to_mlflow:
         progress.check()

@@ -148,7 +148,8 @@ def demo_command(out: Path, as_json: bool) -> None:
     looks like and what such a judge cannot see.
     """
     from youden.judging.scheduler.options import Asking
-    from youden.pipeline.judged_run import fit_run, judge_run, plan_run
+    from youden.pipeline.fitted_run import fit_run
+    from youden.pipeline.judged_run import judge_run, plan_run
     from youden.report.pages.writing import write_report
     from youden.study.known_groups import run_group_aucs
 

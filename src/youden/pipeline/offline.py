@@ -31,7 +31,8 @@ from youden.judging.scheduler.shutdown import AnswersMissingError, check_answere
 from youden.judging.store.answers import open_store
 from youden.judging.store.permission import VARIABLE
 from youden.judging.store.worker_group import Team, help_run, lead_run
-from youden.pipeline.judged_run import PlannedRun, answers_of, books_of, fit_run, run_name
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import PlannedRun, answers_of, books_of, run_name
 from youden.pipeline.planned_run import find_run_plan
 from youden.pipeline.request_hashes import kept_keys
 from youden.pipeline.run_store import refuse_another_store, run_lock

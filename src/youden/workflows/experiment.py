@@ -19,7 +19,7 @@ from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import Asking, check_cap
 from youden.judging.scheduler.shutdown import run_until_stopped
-from youden.pipeline.judged_run import ask
+from youden.pipeline.verdicts import ask
 from youden.protocol.independent import plan_rows
 from youden.types import Cost, Json, Plan, Pool, Verdicts
 

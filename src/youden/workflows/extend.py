@@ -21,7 +21,8 @@ from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import Asking
 from youden.pipeline.fit_tables import Analysis
-from youden.pipeline.judged_run import PlannedRun, fit_run, judge_run, plan_run
+from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import PlannedRun, judge_run, plan_run
 from youden.pipeline.precision import known_parts
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import SHARE

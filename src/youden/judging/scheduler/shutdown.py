@@ -10,8 +10,11 @@ import asyncio
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -29,6 +32,9 @@ _DEFERRED = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(
 
 FOR_WRITING = 1.0
 """Seconds of the grace, a quarter of it at most, that are kept for storing answers and ending the process."""
+
+SIGNAL_CHECK_SECONDS = 0.2
+"""How often the main thread looks for signals while a worker thread runs the loop; on Windows a wait cannot be interrupted."""
 
 
 async def drained(asking: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
@@ -52,53 +58,97 @@ async def drained(asking: asyncio.Task[None], *, stop: Callable[[], None], grace
 
 
 def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, except that SIGTERM and SIGHUP first cancel `main`, as Ctrl-C does, and take effect once it has ended.
+    """Run a coroutine to its end in an event loop of its own.
 
-    Raises: what `main` raises; ShortRunError [stopped] where the process outlives the signal.
+    Like `asyncio.run`, with two differences. SIGTERM and SIGHUP first cancel `main`, as Ctrl-C does, and take effect once it has
+    ended. Inside a running event loop, as in a notebook, the new loop runs in a worker thread with a copy of the context, and the
+    caller waits; there Ctrl-C cancels `main` too.
+
+    Raises
+    ------
+    ShortRunError
+        [stopped] if the process survives the signal. Otherwise whatever `main` raises.
     """
-    came: list[int] = []
+    cancellation = _Cancellation()
     results: list[T] = []
+
+    async def run_cancellable() -> None:
+        # The task returns None: asyncio.run may format a task's result, which takes long for large arrays.
+        cancellation.attach()
+        results.append(await main)
+
     try:
-        asyncio.run(_deferring(main, came, results))
+        if _is_loop_running():
+            with _handled_by(cancellation.cancel, [signal.SIGINT, *_DEFERRED]):
+                _run_in_thread(run_cancellable())
+        else:
+            with _handled_by(cancellation.cancel, _DEFERRED):
+                asyncio.run(run_cancellable())
     except asyncio.CancelledError:
-        if not came:
+        if not cancellation.signals:
             raise
     else:
-        if not came:
+        if not cancellation.signals:
             return results[0]
-    signal.raise_signal(came[0])
+    received = cancellation.signals[0]
+    signal.raise_signal(received)
+    if received == signal.SIGINT:  # the handler of asyncio.run cancels its task, and does not raise
+        raise KeyboardInterrupt
     raise ShortRunError(
-        f"A signal ({signal.Signals(came[0]).name}) stopped the run. What was answered is kept; run the same again.",
+        f"A signal ({signal.Signals(received).name}) stopped the run. What was answered is kept; run the same again.",
         slug="stopped",
     )
 
 
-async def _deferring(main: Coroutine[Any, Any, T], came: list[int], results: list[T]) -> None:
-    """Puts what `main` returns into `results`: were it the task's, `signal` would spell it out, array by array, as `asyncio.run`
-    looks who handles Ctrl-C."""
-    loop = asyncio.get_running_loop()
-    task = cast(asyncio.Task[None], asyncio.current_task())
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
-    def stop(number: int, _frame: object) -> None:
-        came.append(number)
-        loop.call_soon_threadsafe(task.cancel)
 
-    with _handled_by(stop):
-        results.append(await main)
+class _Cancellation:
+    """Cancels a task on a signal. signals: the numbers of the signals received so far."""
+
+    def __init__(self) -> None:
+        self.signals: list[int] = []
+        self._cancel_task: Callable[[], object] | None = None
+
+    def attach(self) -> None:
+        """Cancel the current task on each later signal, and at once if there was one."""
+        task = cast(asyncio.Task[None], asyncio.current_task())
+        self._cancel_task = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+        if self.signals:
+            self._cancel_task()
+
+    def cancel(self, number: int, _frame: object) -> None:
+        self.signals.append(number)
+        if self._cancel_task is not None:
+            self._cancel_task()
+
+
+def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
+    """`asyncio.run` in a worker thread. The caller wakes up regularly, because only the main thread handles signals."""
+    with ThreadPoolExecutor(1, thread_name_prefix="youden loop") as executor:
+        future = executor.submit(copy_context().run, asyncio.run, main)
+        while not wait([future], timeout=SIGNAL_CHECK_SECONDS).done:
+            pass
+    future.result()
 
 
 @contextmanager
-def _handled_by(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Signals that would end the process go to `handler`; only the main thread may say so."""
-    here = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in _DEFERRED} if here else {}
-    held = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
-    for number in held:
+def _handled_by(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
+    """Send signals that would end the process to `handler`. Only the main thread can do so."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in signals} if is_main else {}
+    replaced = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+    for number in replaced:
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number, old in held.items():
+        for number, old in replaced.items():
             signal.signal(number, old)
 
 

@@ -1,0 +1,54 @@
+"""Spans and counters of a run for OpenTelemetry. Only an environment variable `OTEL_…` turns them on.
+
+They contain the names of runs and judges and numbers, never texts, prompts or keys.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+from youden.engines.block_sums import call_facts
+from youden.types import Verdicts
+
+
+def _load_api(part: str) -> Any:
+    """Load `opentelemetry.trace` or `.metrics`; None if no variable `OTEL_…` is set or the package is not installed.
+
+    Without an SDK, as `opentelemetry-instrument youden run …` sets one up, spans and counters go nowhere.
+    """
+    if any(name.startswith("OTEL_") for name in os.environ):
+        with suppress(ImportError):
+            return import_module(f"opentelemetry.{part}")
+    return None
+
+
+@contextmanager
+def trace_step(name: str, **attributes: str | int) -> Iterator[None]:
+    """Open a span `youden.NAME` around the block; an error that ends the block is its status."""
+    trace = _load_api("trace")
+    if trace is None:
+        yield
+        return
+    with trace.get_tracer("youden").start_as_current_span(f"youden.{name}", attributes=attributes):
+        yield
+
+
+def count_answers(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> None:
+    """Add answers, tokens and cost to the counters `youden.NAME`."""
+    metrics = _load_api("metrics")
+    if metrics is None:
+        return
+    calls, n_answered, meter = call_facts(verdicts), int(verdicts.answered.sum()), metrics.get_meter("youden")
+    amounts = {
+        "answers": n_answered,
+        "missing": len(verdicts) - n_answered,
+        "tokens_in": calls.tokens_in,
+        "tokens_out": calls.tokens_out,
+        "usd": calls.usd or 0.0,
+    }
+    for name, amount in amounts.items():
+        meter.create_counter(f"youden.{name}").add(amount, dict(attributes))

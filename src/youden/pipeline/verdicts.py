@@ -1,0 +1,159 @@
+"""Queries a judge on the trials of a plan: verdicts, without a run's folder."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from youden.judging.backend_records import REPLAY
+from youden.judging.backends.by_function import answer_by
+from youden.judging.call.budget import Budget
+from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
+from youden.judging.engine import judge_plan
+from youden.judging.scheduler.options import Asking, Batching, check_cap
+from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
+from youden.judging.store.answers import open_store
+from youden.types import MAX_MISSING, Plan, Progress, Verdicts
+
+
+def judge(
+    plan: Plan,
+    *,
+    judge: JudgeLike = "lexical",
+    store: str | Path | None = None,
+    max_cost: float | None = None,
+    max_missing: float = MAX_MISSING,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+    log: str | Path | None = None,
+    batching: Batching | None = None,
+) -> Verdicts:
+    """Query a judge on every trial of a plan, and wait for the answers.
+
+    Answers that are in the store already are not requested again. Inside a running event loop, as in a notebook, the requests
+    are sent from a worker thread, and the call waits for them; Ctrl-C and signals stop it as they do elsewhere.
+
+    Parameters
+    ----------
+    plan : Plan
+        Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
+    judge : str, path, mapping, JudgeConfig or callable, default "lexical"
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that is given two responses and
+        returns whether they have the same source: True, False, or a number from 0 to 1.
+    store : str or path, optional
+        Store of answers, a path or a URL such as sqlite:///path; needed by every judge that makes calls.
+    max_cost : float, optional
+        Cost cap in USD; needed by a judge that may cost money (`price: 0` in its config states that it does not).
+    max_missing : float in [0, 1], default 0.01
+        Maximum fraction of trials without an answer: from 200 trials on, the call fails as soon as it is exceeded, else at
+        the end.
+    retry_failed : bool, default False
+        Whether to send requests again whose answer was refused, cut off or unparsed, or that were rejected.
+    progress : Progress, optional
+        Receives the progress.
+    log : str or path, optional
+        File that gets a line of JSON for every call and failure.
+    batching : Batching, optional
+        Send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call resumes an
+        interrupted one.
+
+    Returns
+    -------
+    Verdicts
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing`, the reason;
+        `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
+
+    Raises
+    ------
+    PlanError
+        [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
+    ConfigError
+        If judge, store or cap do not fit, before any call.
+    BudgetError, TooManyMissingError
+        If a cap is exceeded. All answers are kept, so that repeating the call resumes it.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
+
+    Examples
+    --------
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, calls=300)
+    >>> result = youden.judge(plan, judge="lexical")  # "gpt-4o-mini", store="verdicts.db", max_cost=2.0
+    >>> result.answer.shape
+    (292,)
+    """
+    return run_until_stopped(
+        judge_async(
+            plan,
+            judge=judge,
+            store=store,
+            max_cost=max_cost,
+            max_missing=max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=log,
+            batching=batching,
+        )
+    )
+
+
+async def judge_async(
+    plan: Plan,
+    *,
+    judge: JudgeLike = "lexical",
+    store: str | Path | None = None,
+    max_cost: float | None = None,
+    max_missing: float = MAX_MISSING,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+    log: str | Path | None = None,
+    batching: Batching | None = None,
+) -> Verdicts:
+    """Query a judge on every trial of a plan in the running event loop.
+
+    Parameters, returned `Verdicts` and errors are those of `judge`. Cancelling the task stops the requests in flight as Ctrl-C
+    does there.
+
+    Raises
+    ------
+    YoudenError
+        As `judge`.
+
+    Examples
+    --------
+    >>> import asyncio, youden
+    >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
+    >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape
+    (292,)
+    """
+    asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
+    verdicts = await ask(plan, judge=judge, store=store, asking=asking)
+    check_answered(verdicts, max_missing=max_missing)
+    return verdicts
+
+
+async def ask(
+    plan: Plan,
+    *,
+    judge: JudgeLike,
+    store: str | Path | None,
+    asking: Asking,
+    budget: Budget | None = None,
+) -> Verdicts:
+    """As `judge_async`, on terms that were made before. budget: of several plans that share the cap."""
+    config = resolve_judge(judge)
+    if not isinstance(config, JudgeConfig):
+        return answer_by(config, plan)
+    if not asking.stored_only:
+        check_cap([config], asking.max_cost)
+    with ExitStack() as stack:
+        answers = None
+        if store is not None and config.needs_store:
+            answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
+        result = await judge_plan(plan, config=config, asking=asking, store=answers, budget=budget)
+    if result.votes is None:
+        return result
+    from youden.pipeline.multi_judge import with_votes
+
+    return with_votes(result)
