@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import SHARED, rates_of
-from youden import ClippedLinear, TrialMean, make_plan, tally, train_scores
+from youden import ClippedLinear, TrialMean, make_plan
 from youden.types import PAIRED, Agent, Item, Pool, Rates, Verdicts
 from youden.types.pool import Floats
 
@@ -62,7 +62,7 @@ def one_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case: Ca
     figures: list[float] = []
     for model in (
         TrialMean(target="these-items").fit(result),
-        ClippedLinear().fit(train_scores(tally(result))),
+        ClippedLinear().fit(result.rates().training_scores()),
     ):
         centre, true = model.ability_.mean(), dense - dense.mean()
         covered = (model.low_ - centre <= true) & (true <= model.high_ - centre)
@@ -117,7 +117,7 @@ def main() -> None:
     for name in ("PubMed", "ICLR", "SAMSum"):
         rates = rates_of(name, arguments.shared)
         D = differences(rates)
-        dense = train_scores(rates).value.mean(axis=1)
+        dense = rates.training_scores().value.mean(axis=1)
         table[name] = {}
         for label, case in CASES.items():
             for percent in PERCENTS:

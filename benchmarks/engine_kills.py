@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from youden import rank, tally, train_scores
+from youden import rank
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.loop import at_risk
 from youden.judging.store.answers import open_store
@@ -94,8 +94,8 @@ def equal(one: Verdicts, other: Verdicts) -> bool:
         np.array_equal(getattr(one, name), getattr(other, name), equal_nan=name in ("answer", "hard"))
         for name in ("answer", "hard", "missing", "key", "served")
     )
-    rates = [tally(each) for each in (one, other)]
-    scores = [train_scores(each).value for each in rates]
+    rates = [each.rates() for each in (one, other)]
+    scores = [each.training_scores().value for each in rates]
     rankings = [rank(each) for each in (one, other)]
     same_rates = all(np.array_equal(getattr(rates[0], name), getattr(rates[1], name)) for name in ("tpr", "fpr"))
     same_scores = np.array_equal(scores[0], scores[1], equal_nan=True)

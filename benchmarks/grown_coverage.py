@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from youden import make_plan, tally
+from youden import make_plan
 from youden.pipeline.abilities import Abilities
 from youden.pipeline.additive_abilities import fit_rates
 from youden.pipeline.ranking import abilities_of
@@ -91,7 +91,7 @@ def cells_draw(D: Floats, drawn: Floats, *, design: str, percent: float | None, 
     """A design of cells. slope: of errors on true distances; below 0 agents are drawn together. drawn: the run's items."""
     n_items, n_agents = drawn.shape[:2]
     plan = make_plan(empty_pool(n_agents, n_items), design=design, percent=percent, seed=seed)
-    rates = tally(answered(plan, drawn))
+    rates = answered(plan, drawn).rates()
     found = fit_rates(rates, target=target).found
     truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))
     truth = (truth - truth.mean()) / (2 * (n_agents - 1) * len(D))

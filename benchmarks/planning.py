@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from youden import make_plan, tally, train_scores
+from youden import make_plan
 from youden.pipeline.rounds import run_rounds
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 
@@ -59,10 +59,10 @@ def one(case: str, n_trials: int) -> dict[str, float]:
     answer = np.random.default_rng(0).random(len(plan))
     result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "random"})
     began = time.process_time()
-    rates = tally(result)
+    rates = result.rates()
     tallied = time.process_time() - began
     began = time.process_time()
-    train_scores(rates)
+    rates.training_scores()
     return {
         "trials": len(plan),
         "plan_cpu_s": round(planned, 2),

@@ -30,7 +30,7 @@ from precision_runs import SD, found_in, found_of, judged, real_models, recall, 
 from precision_told import told
 from precision_widths import SMOKE_RUNS, top, width
 from recorded import SHARED, dense_abilities, world_of
-from youden import make_plan, tally
+from youden import make_plan
 from youden.judging.backends.lexical import Lexical
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.designs.cyclic import Cyclic
@@ -81,7 +81,7 @@ def default(runs: int, shared: Path) -> None:
 def alpaca(runs: int, shared: Path) -> None:
     pool = real_models(shared)
     whole = make_plan(pool, design="dense", independent="pooled", n_independent=100, holdout=0.0)
-    rates = tally(Lexical().answer_many(whole))
+    rates = Lexical().answer_many(whole).rates()
     world = make_world(rates, difference_only=False)
     truth = dense_abilities(np.nan_to_num(world.paired))
     rho, covered, half, old = [], [], [], 0

@@ -77,7 +77,7 @@ def real(shared: Path, folder: str) -> World:
     plan = youden.make_plan(pool, design="cyclic", seed=0)
     verdicts = youden.judge(plan, judge="lexical")
     rows = youden.rank(verdicts).set_index("agent").loc[ids]
-    scores = youden.train_scores(youden.tally(verdicts))
+    scores = verdicts.rates().training_scores()
     return World(
         folder,
         np.array([float(table[agent][column]) for agent in ids]) / whole,

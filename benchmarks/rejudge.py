@@ -29,7 +29,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import DOMAINS, SHARED, world_of
-from youden import make_plan, tally
+from youden import make_plan
 from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
 from youden.study.judge_shifts import judge_shifts
@@ -127,7 +127,7 @@ def named(
     name: str, result: Verdicts, *, families: dict[str, str] | None = None, family: str | None = None
 ) -> JudgedRun:
     """The judged run, and who is of which family."""
-    return JudgedRun(name, result.plan.pool_digest, tally(result), result, families or {}, family)
+    return JudgedRun(name, result.plan.pool_digest, result.rates(), result, families or {}, family)
 
 
 def rise(before: Floats, after: Floats, n_family: Floats) -> float:

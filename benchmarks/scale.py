@@ -94,13 +94,12 @@ def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
 def base(folder: Path) -> Callable[[], object]:
     """Read, tally, solve."""
     from youden.data.folder.run_folder import RunFolder
-    from youden.protocol.scores import tally, train_scores
     from youden.stats.additive.clipped_linear import ClippedLinear
 
     def act() -> object:
         run = RunFolder(folder)
         plan = run.read_plan()
-        return ClippedLinear().fit(train_scores(tally(run.read_verdicts(plan))))
+        return ClippedLinear().fit(run.read_verdicts(plan).rates().training_scores())
 
     return act
 

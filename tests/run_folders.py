@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
-from youden import make_plan, tally
+from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.types import Verdicts
 
@@ -69,5 +69,5 @@ def write_judged(folder: RunFolder) -> Verdicts:
     result = answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.2)
     folder.write_plan(plan)
     folder.write_verdicts(result)
-    folder.write_rates(tally(result))
+    folder.write_rates(result.rates())
     return result

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from pools import answer_with, make_pool
-from youden import make_plan, tally
+from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.fit_tables import Analysis
@@ -40,7 +40,7 @@ def published_scores(peer_prediction: Path, folder: str) -> Floats:
 def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> World:
     pool = make_pool(n_agents, n_items)
     groups = {agent.id: agent.group for agent in pool.agents}
-    return make_world(tally(verdicts(pool, seed=seed)), groups=groups, difference_only=False)
+    return make_world(verdicts(pool, seed=seed).rates(), groups=groups, difference_only=False)
 
 
 def analysed(result: Verdicts, rules: PartnerRules | None = None) -> Analysis:

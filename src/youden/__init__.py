@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from youden.pipeline.ranking import rank, read_run
     from youden.pipeline.verdicts import judge, judge_async
     from youden.protocol.plan import make_plan
-    from youden.protocol.scores import holdout_scores, tally, train_scores
     from youden.stats.additive.clipped_linear import ClippedLinear
     from youden.study.agreement import compare
     from youden.workflows.quality import quality
@@ -44,9 +43,6 @@ _HOMES = {
     "read_run": "youden.pipeline.ranking",
     "compare": "youden.study.agreement",
     "quality": "youden.workflows.quality",
-    "tally": "youden.protocol.scores",
-    "train_scores": "youden.protocol.scores",
-    "holdout_scores": "youden.protocol.scores",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
     "TrialMean": "youden.pipeline.abilities",
 }
@@ -57,7 +53,6 @@ __all__ = [
     "TrialMean",
     "__version__",
     "compare",
-    "holdout_scores",
     "judge",
     "judge_async",
     "make_plan",
@@ -66,8 +61,6 @@ __all__ = [
     "read_pool",
     "read_run",
     "stats",
-    "tally",
-    "train_scores",
 ]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from run_folders import equal, ids, write_judged
-from youden import make_plan, tally
+from youden import make_plan
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
@@ -126,9 +126,9 @@ def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(
 
 
 def test_rates_read_back_but_for_the_detail_that_the_verdicts_hold(folder: RunFolder, judged: Verdicts) -> None:
-    rates = tally(judged)
+    rates = judged.rates()
     assert equal(replace(rates, detail=None), folder.read_rates())
-    assert equal(tally(folder.read_verdicts(folder.read_plan())), rates)
+    assert equal(folder.read_verdicts(folder.read_plan()).rates(), rates)
 
 
 def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFolder, judged: Verdicts) -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool, part_of
 from run_folders import alike, contents
 from worlds import write_answers
-from youden import ClippedLinear, holdout_scores, make_plan, rank, tally, train_scores
+from youden import ClippedLinear, make_plan, rank
 from youden.cli import youden
 from youden.data.atomic import workplace
 from youden.data.folder import trial_tables
@@ -76,13 +76,13 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
 
 def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None:
     """Whether the tables of a fitted run are those of its answers, taken all at once."""
-    plan, rates = result.plan, tally(without_follow_ups(result))
+    plan, rates = result.plan, without_follow_ups(result).rates()
     for kind in ("symmetric", "row"):
-        scores = train_scores(rates, kind=kind)
+        scores = rates.training_scores(kind=kind)
         alike(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
     assert run.has("holdout.csv") == bool(plan.split.n_holdout)
     if plan.split.n_holdout:
-        alike(holdout_scores(rates).value.tolist(), run.read_holdout().value.tolist(), at="holdout")
+        alike(rates.holdout_scores().value.tolist(), run.read_holdout().value.tolist(), at="holdout")
     table = rank(result, target=target)
     # who stands first of two with the same ability is left to rounding
     one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
@@ -92,7 +92,7 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
         np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
         [float(row.n_trials) for row in run.read_items()],
     )
-    facts, model = run.read_facts(), ClippedLinear().fit(train_scores(rates))
+    facts, model = run.read_facts(), ClippedLinear().fit(rates.training_scores())
     alike([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
     alike([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
     alike(

@@ -48,7 +48,7 @@ class Case(NamedTuple):
 def case_of(pool: str, seed: int, rule: SplitRule) -> Case:
     plan = youden.make_plan(POOLS[pool], design="dense", independent="twin", holdout=0.3, rule=rule, seed=seed)
     verdicts = answer_with(plan, np.random.default_rng(seed).random(len(plan)))
-    return Case(plan, verdicts, youden.tally(verdicts))
+    return Case(plan, verdicts, verdicts.rates())
 
 
 CASES = st.builds(case_of, st.sampled_from(list(POOLS)), st.integers(0, 50), st.sampled_from(["shared", "own"]))
@@ -63,13 +63,13 @@ def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
             partial(youden.rank, verdicts, plan),
             partial(youden.rank, verdicts, plan=plan),
             partial(youden.rank, verdicts, groups={"one-a0": "x"}),
-            partial(youden.tally, verdicts, plan),
+            partial(verdicts.rates, plan),
             partial(youden.TrialMean().fit, plan, verdicts),
             partial(youden.TrialMean().fit, verdicts, plan),
         ]
     for rates, split in product((one.rates, other.rates), (one.plan.split, other.plan.split, None)):
-        for scores in (youden.train_scores, youden.holdout_scores):
-            calls += [partial(scores, rates, split), partial(scores, rates, split=split)]
+        for scores in (rates.training_scores, rates.holdout_scores):
+            calls += [partial(scores, split), partial(scores, split=split)]
     for case, pool in product((one, other), POOLS.values()):
         calls += [
             partial(youden.judge, case.plan, pool),
@@ -97,7 +97,7 @@ def test_numbers_belong_to_the_plan_that_was_judged(case: Case) -> None:
     assert set(table.group) == {case.plan.pool.name}
     held = case.plan.split.holdout
     for kind in ("row", "symmetric"):
-        train, later = (make(case.rates, kind=kind) for make in (youden.train_scores, youden.holdout_scores))
+        train, later = case.rates.training_scores(kind=kind), case.rates.holdout_scores(kind=kind)
         assert np.isnan(train.value[held]).all()
         assert np.isnan(later.value[~held]).all()
         assert not np.isnan(later.value[held]).all()
@@ -111,7 +111,7 @@ def test_rates_need_a_split_of_their_own_size() -> None:
     fields = {name: getattr(rates, name) for name in rates.__dataclass_fields__ if name != "split"}
     with pytest.raises(TypeError, match="split"):
         Rates(**fields)
-    whole = youden.train_scores(replace(rates, split=Split.whole((K, J))))
+    whole = replace(rates, split=Split.whole((K, J))).training_scores()
     assert not np.isnan(whole.value).any()
 
 
@@ -181,7 +181,7 @@ def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
         "verdicts-missing": lambda: replace(verdicts, missing=np.ones(len(plan), dtype=np.int8)),
         "rates-length": lambda: replace(rates, fpr=rates.fpr[1:]),
         "rates-ids": lambda: replace(rates, first=rates.first + np.int32(K)),
-        "score-kind": lambda: youden.train_scores(rates, kind="rows"),
+        "score-kind": lambda: rates.training_scores(kind="rows"),
         "pool-shape": lambda: replace(plan.pool, items=plan.pool.items[1:]),
         "trial-target": lambda: youden.TrialMean(target="items-and-judges").fit(verdicts),
     }

@@ -13,7 +13,7 @@ import pytest
 import youden
 from pools import answer_with, make_pool
 from worlds import analysed, verdicts
-from youden import make_plan, tally
+from youden import make_plan
 from youden.pipeline.abilities import TRIALS
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.extending import add_agents
@@ -152,13 +152,13 @@ def test_a_plan_with_slots_is_ranked_in_its_own_way_and_no_curl_is_measured(name
 
 
 def gappy_world() -> World:
-    return make_world(tally(verdicts(gappy_pool(), design="dense")), difference_only=False)
+    return make_world(verdicts(gappy_pool(), design="dense").rates(), difference_only=False)
 
 
 @pytest.mark.parametrize("design", ["cyclic", "nlogn", "adaptive"])
 @pytest.mark.parametrize("gaps", [True, False])
 def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
-    world = gappy_world() if gaps else make_world(tally(verdicts(make_pool(8, 20))), difference_only=False)
+    world = gappy_world() if gaps else make_world(verdicts(make_pool(8, 20)).rates(), difference_only=False)
     plan = make_plan(world.pool, design=design, percent=50, holdout=0.0, seed=4)
     result = replay(plan, world)
     table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden import holdout_scores, train_scores
 from youden.protocol import scores as scores_module
 from youden.protocol.scores import touched_cells
 from youden.types import Rates, Scores, Split
@@ -69,9 +68,9 @@ def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items
     n = rates.n_independent
     fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
     with patch.object(scores_module, "CELLS_IN_CACHE", at_once):
-        everything = train_scores(rates, kind=kind)  # type: ignore[arg-type]
+        everything = rates.training_scores(kind=kind)  # type: ignore[arg-type]
         split = Split(~held, held, "own", 0.3, 0)
-        later = holdout_scores(replace(rates, split=split), kind=kind)  # type: ignore[arg-type]
+        later = replace(rates, split=split).holdout_scores(kind=kind)  # type: ignore[arg-type]
     for scores, kept in ((everything, np.ones_like(held)), (later, held)):
         value, weight = twin(rates, kind, fpr, kept)
         np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)
@@ -118,7 +117,7 @@ def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: i
 
 
 def test_what_a_result_holds_cannot_be_changed() -> None:
-    scores = train_scores(rates_of(np.random.default_rng(1), 5, 4))
+    scores = rates_of(np.random.default_rng(1), 5, 4).training_scores()
     for column in (scores.value, scores.weight, scores.cells.value, scores.cells.at.item):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 0

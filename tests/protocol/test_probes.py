@@ -7,7 +7,7 @@ import pytest
 
 from pools import answer_with, make_pool
 from worlds import analysed
-from youden import TrialMean, make_plan, tally
+from youden import TrialMean, make_plan
 from youden.protocol.scores import pooled_fpr
 from youden.types import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 
@@ -55,7 +55,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
         mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
         answer = np.where(made.arm == PAIRED, 0.6, mistaken.astype(float))
         result = answer_with(made, answer)
-        rates.append(pooled_fpr(tally(result)))
+        rates.append(pooled_fpr(result.rates()))
     truth = 2 / 90
     assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
     facts = analysed(result).facts

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
-from youden import holdout_scores, make_plan, tally, train_scores
+from youden import make_plan
 from youden.errors import PlanError, StatisticsError
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
@@ -77,11 +77,11 @@ def test_no_training_score_moves_when_every_held_out_verdict_does(
         secret = touching(plan, own=rule == "own")
         assert secret.any()
         changed = np.where(secret, 1 - answer, answer)
-        before, after = (train_scores(tally(answer_with(plan, a)), kind=kind) for a in (answer, changed))
+        before, after = (answer_with(plan, a).rates().training_scores(kind=kind) for a in (answer, changed))
         assert same(before, after), seed
         assert np.isnan(before.value[plan.split.holdout]).all(), seed
         lost = answer_with(plan, answer, missing=secret)
-        assert same(before, train_scores(tally(lost), kind=kind)), seed
+        assert same(before, lost.rates().training_scores(kind=kind)), seed
 
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
@@ -93,7 +93,7 @@ def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKin
     row = np.flatnonzero(~touching(plan, own=rule == "own") & (plan.arm == PAIRED))[0]
     changed = answer.copy()
     changed[row] = 1 - changed[row]
-    before, after = (train_scores(tally(answer_with(plan, a)), kind=kind) for a in (answer, changed))
+    before, after = (answer_with(plan, a).rates().training_scores(kind=kind) for a in (answer, changed))
     assert not same(before, after)
 
 
@@ -106,7 +106,7 @@ def test_under_own_a_held_out_cells_calls_still_enter_its_partners_rows() -> Non
         as_second = held[plan.second, plan.item] & ~held[plan.first, plan.item] & (plan.arm == PAIRED)
         answer = np.full(len(plan), 0.25)
         moved = np.where(as_second, 1.0, answer)
-        before, after = (train_scores(tally(answer_with(plan, a)), kind="row") for a in (answer, moved))
+        before, after = (answer_with(plan, a).rates().training_scores(kind="row") for a in (answer, moved))
         answers[rule] = same(before, after)
     assert answers == {"own": False, "shared": True}
 
@@ -115,9 +115,9 @@ def test_under_own_a_held_out_cells_calls_still_enter_its_partners_rows() -> Non
 def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRule) -> None:
     pool = make_pool(5, 6)
     plan = make_plan(pool, design="dense", rule=rule, holdout=0.3, seed=3)
-    rates = tally(answer_with(plan, np.random.default_rng(0).random(len(plan))))
-    held = holdout_scores(rates)
-    dense = train_scores(replace(rates, split=Split.whole((5, 6))))
+    rates = answer_with(plan, np.random.default_rng(0).random(len(plan))).rates()
+    held = rates.holdout_scores()
+    dense = replace(rates, split=Split.whole((5, 6))).training_scores()
     assert np.array_equal(np.isnan(held.value), ~plan.split.holdout)
     np.testing.assert_allclose(held.value[plan.split.holdout], dense.value[plan.split.holdout])
 
@@ -305,14 +305,14 @@ def test_rates_by_hand() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
     answer = np.where(plan.arm == PAIRED, 1.0, 0.25)
     missing = (plan.arm == PAIRED) & (plan.item == 0) & (plan.first == 0) & (plan.second == 1)
-    rates = tally(answer_with(plan, answer, missing=missing))
+    rates = answer_with(plan, answer, missing=missing).rates()
     row = (rates.item == 0) & (rates.first == 0) & (rates.second == 1)
     assert np.isnan(rates.tpr[row]).all()
     assert rates.n_missing[row].tolist() == [1]
     assert rates.n_missing.sum() == 1
     assert np.nanmin(rates.tpr) == 1.0
     assert set(rates.fpr) == {0.25}
-    scores = train_scores(rates, kind="row")
+    scores = rates.training_scores(kind="row")
     np.testing.assert_allclose(scores.value, 0.75)
     assert scores.weight.tolist() == [[1, 2], [2, 2], [2, 2]]
     assert pooled_fpr(rates) == 0.25
@@ -321,7 +321,7 @@ def test_rates_by_hand() -> None:
 def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0)
     missing = ((plan.first == 2) | (plan.second == 2)) & (plan.item == 1)
-    scores = train_scores(tally(answer_with(plan, np.ones(len(plan)), missing=missing)))
+    scores = answer_with(plan, np.ones(len(plan)), missing=missing).rates().training_scores()
     assert np.isnan(scores.value[2, 1])
     assert scores.weight[2, 1] == 0
 
@@ -329,9 +329,9 @@ def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
 def test_row_and_symmetric_scores_by_hand() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
     answer = np.where(plan.arm == PAIRED, np.where(plan.first == 0, 1.0, 0.0), 0.0)
-    rates = tally(answer_with(plan, answer))
-    assert train_scores(rates, kind="row").value[:, 0].tolist() == [1, 0, 0]
-    assert train_scores(rates, kind="symmetric").value[:, 0].tolist() == [0.5, 0.25, 0.25]
+    rates = answer_with(plan, answer).rates()
+    assert rates.training_scores(kind="row").value[:, 0].tolist() == [1, 0, 0]
+    assert rates.training_scores(kind="symmetric").value[:, 0].tolist() == [0.5, 0.25, 0.25]
 
 
 @given(st.integers(0, 1000), st.floats(0, 0.9))
@@ -386,7 +386,7 @@ def test_a_pool_whose_agents_share_no_item_is_refused(design: str) -> None:
 def test_scores_with_another_plans_split_are_refused() -> None:
     plan = make_plan(make_pool(5, 6), design="dense")
     other = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
-    rates = tally(answer_with(plan, np.ones(len(plan))))
+    rates = answer_with(plan, np.ones(len(plan))).rates()
     for wrong in (other, None):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
             replace(rates, split=wrong)

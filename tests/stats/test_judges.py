@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from worlds import verdicts, write_run
-from youden import make_plan, tally
+from youden import make_plan
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import fit_run
@@ -32,7 +32,7 @@ from youden.types.recommendation import NOT_MADE, RecommendationForm
 
 
 def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> JudgedRun:
-    return JudgedRun(name, result.plan.pool_digest, tally(result), result if trials else None)
+    return JudgedRun(name, result.plan.pool_digest, result.rates(), result if trials else None)
 
 
 def renamed(rates: Rates, **ids: tuple[str, ...]) -> Rates:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from commands import Youden
 from pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
-from youden import TrialMean, make_plan, tally, train_scores
+from youden import TrialMean, make_plan
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
@@ -31,13 +31,13 @@ def world() -> World:
 
 def test_a_dense_replay_gives_the_run_itself(world: World) -> None:
     plan = make_plan(world.pool, design="dense", holdout=0)
-    again = tally(replay(plan, world))
+    again = replay(plan, world).rates()
     assert again.digest == world.rates.digest
 
 
 def test_what_the_run_never_saw_is_missing_not_zero() -> None:
     result = verdicts(make_pool(6, 8), design="cyclic", percent=40)
-    pilot = make_world(tally(result), difference_only=False)
+    pilot = make_world(result.rates(), difference_only=False)
     assert 0 < pilot.observed < 0.9
     replayed = replay(make_plan(pilot.pool, design="dense", holdout=0), pilot)
     assert replayed.answered[replayed.plan.arm == 0].mean() == pytest.approx(pilot.observed)
@@ -46,7 +46,7 @@ def test_what_the_run_never_saw_is_missing_not_zero() -> None:
 
 def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
     study = study_budget(world, designs=["cyclic"], percents=[20], n_seeds=3)
-    dense = train_scores(world.rates).value.mean(axis=1)
+    dense = world.rates.training_scores().value.mean(axis=1)
     rho, inside, lost = [], [], []
     for seed in range(3):
         plan = make_plan(world.pool, design="cyclic", percent=20, holdout=0, seed=seed)
@@ -186,7 +186,7 @@ def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_score
     plan = make_plan(make_pool(5, 10), percent=50, independent="pooled:30", holdout=0, seed=0)
     hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
     answer = np.where(plan.arm == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
-    whole = imagine(make_world(tally(answer_with(plan, answer)), difference_only=False), seed=0)
+    whole = imagine(make_world(answer_with(plan, answer).rates(), difference_only=False), seed=0)
     assert np.nanmin(whole.paired - whole.independent) >= -1
     study = study_budget(whole, n_seeds=2)
     assert all(row.rho_mean is not None for rows in study.designs.values() for row in rows)

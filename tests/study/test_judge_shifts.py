@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
-from youden import make_plan, tally
+from youden import make_plan
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError
 from youden.study.agreement import study_judges
@@ -37,7 +37,7 @@ def judged(
     chance = 0.3 + ability[plan.first] + ability[plan.second]
     chance += favour * (OWN[plan.first].astype(float) + OWN[plan.second])
     result = answer_with(plan, np.where(plan.arm == PAIRED, rng.random(len(plan)) < chance, 0.0).astype(float))
-    return JudgedRun(name, plan.pool_digest, tally(result), result, FAMILIES, family)
+    return JudgedRun(name, plan.pool_digest, result.rates(), result, FAMILIES, family)
 
 
 def both(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> SideBySide:
@@ -166,7 +166,7 @@ def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
     runs = []
     for name, seed in (("A", 1), ("B", 2)):
         result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))
-        runs.append(JudgedRun(name, plan.pool_digest, tally(result), result))
+        runs.append(JudgedRun(name, plan.pool_digest, result.rates(), result))
     study = study_judges(side_by_side(runs))
     said = " ".join(study.words)
     assert "Nothing is said of single agents between A and B: 3 agents" in said
@@ -193,6 +193,6 @@ def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
     few = study_judges(side_by_side([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
     assert few.shifts == () or few.shifts[0].n_trials >= 24
     answers = answer_with(plan, np.full(len(plan), 0.5), missing=np.arange(len(plan)) > 12)
-    none = study_judges(side_by_side([judged(plan, "A", seed=1), JudgedRun("B", None, tally(answers), answers)]))
+    none = study_judges(side_by_side([judged(plan, "A", seed=1), JudgedRun("B", None, answers.rates(), answers)]))
     assert none.shifts == ()
     assert any("shifts of agents need 4 trials each" in line for line in none.words)

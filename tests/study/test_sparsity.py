@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from worlds import dense_world, write_run
-from youden import ClippedLinear, holdout_scores, train_scores
+from youden import ClippedLinear
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
@@ -37,8 +37,8 @@ def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(w
     study = study_sparsity(world, regimes=[], n_seeds=1, rule=rule)
     split = draw_split(world.pool.present, fraction=0.2, rule=rule, seed=0)
     rates = replace(world.rates, split=split)
-    fit = ClippedLinear().fit(train_scores(rates, kind="row").value)
-    held = holdout_scores(rates, kind="row").value
+    fit = ClippedLinear().fit(rates.training_scores(kind="row").value)
+    held = rates.holdout_scores(kind="row").value
     assert study.dense.rmse is not None
     assert study.dense.rmse.mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - held) ** 2)))
     assert study.dense.of_train is not None
@@ -162,7 +162,7 @@ def test_all_equal_scores_support_no_design() -> None:
 
 
 def test_the_links_study_carries_its_bootstrap_and_distribution(world: World) -> None:
-    scores = train_scores(world.rates, kind="row")
+    scores = world.rates.training_scores(kind="row")
     study = study_links(scores, n_draws=30)
     assert [(row.first, row.second) for row in study.differences] == [
         ("identity", "probit"),

@@ -1,5 +1,5 @@
-"""What a fit sums over blocks of items: scores, rates and counts as `tally` and `train_scores` give them, and what is known of
-every two agents; and what its calls took.
+"""What a fit sums over blocks of items: rates, scores and counts as the methods of `Verdicts` and `Rates` give them, and what is
+known of every two agents; and what its calls took.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.engines.trial_blocks import RateBlock, TrialsByItem
-from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import ApartSums
@@ -120,10 +119,10 @@ def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums) -> T
     for block in found:
         rates = block.rates
         for part in (row, symmetric):
-            part.put(block, train_scores(block.clean, kind=part.kind))
+            part.put(block, block.clean.training_scores(kind=part.kind))
         times = cells_of(rates, rates.n_paired)
         if held is not None:
-            held.put(block, holdout_scores(rates))
+            held.put(block, rates.holdout_scores())
         item_trials[block.items] = times.sum(axis=0) / 2
         n += times.sum(axis=1)
         answered = rates.n_paired > 0
@@ -152,7 +151,7 @@ def symmetric_scores(trials: TrialsByItem) -> Scores:
     """Training scores alone."""
     made = _Scores(trials.plan, "symmetric")
     for block in trials.blocks():
-        made.put(block, train_scores(block.clean, kind=made.kind))
+        made.put(block, block.clean.training_scores(kind=made.kind))
     return made.scores("train", less=trials.apart.clean_rate if trials.plan.independent == "pooled" else 0.0)
 
 

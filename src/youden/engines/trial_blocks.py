@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from youden.data.atomic import workplace
 from youden.data.folder.table_columns import vote_column
 from youden.errors import RunFolderError
-from youden.protocol.scores import tally
 from youden.stats.base.clusters import PairBlock
 from youden.stats.judges.discrimination import ItemTotals
 from youden.stats.trials.false_positives import ApartSums, YesCounts
@@ -199,8 +198,8 @@ class TrialsByItem:
             yield block if used.all() else block.where(used)
 
     def blocks(self, *, with_more: bool = False) -> Iterator[RateBlock]:
-        """Rates as `tally` has them, without `detail`, block by block, in the order of items. with_more: with the follow-ups,
-        which are left out otherwise."""
+        """Rates as `Verdicts.rates` has them, without `detail`, block by block, in the order of items. with_more: with the
+        follow-ups, which are left out otherwise."""
         arms = ("paired", *(("apart",) if self.plan.independent == "twin" else ()), *(("more",) if with_more else ()))
         for start, stop in self._spans(arms):
             yield self._block(start, stop, arms)
@@ -262,7 +261,7 @@ class TrialsByItem:
                 answer = np.append(answer, apart["answer"])
             plan = replace(self.plan, trials=Trials.concat(trials), item_ids=ids, split=self._split(items), source=None)
             missing = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
-            return replace(tally(Verdicts(plan, answer, answer, missing, {})), detail=None)
+            return replace(Verdicts(plan, answer, answer, missing, {}).rates(), detail=None)
         n = (~np.isnan(answer)).astype(np.int32)
         return Rates(
             item=paired["item"],

@@ -12,7 +12,7 @@ import numpy as np
 from youden.engines.block_sums import symmetric_scores
 from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.pipeline.abilities import CELLS, FITTED, Abilities, ByItem
-from youden.protocol.scores import pooled_fpr, train_differences, train_scores
+from youden.protocol.scores import pooled_fpr, train_differences
 from youden.stats.additive.trial_fit import TrialFit, trial_fit
 from youden.stats.base.clusters import Blocks, PairBlock
 from youden.types import Rates, Scores, Target
@@ -34,10 +34,10 @@ class Fitted(NamedTuple):
 
 
 def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> Fitted:
-    """Of rates in memory, as `fitted_abilities`. Raises: as `train_scores` and `ClippedLinear.fit`."""
+    """Of rates in memory, as `fitted_abilities`. Raises: as `Rates.training_scores` and `ClippedLinear.fit`."""
     from youden.stats.additive.clipped_linear import ClippedLinear
 
-    scores = train_scores(rates)
+    scores = rates.training_scores()
     model, answers = ClippedLinear().fit(scores), answers_of(rates)
     return Fitted(scores, model, fitted_abilities(model, scores, answers, fpr=pooled_fpr(rates), target=target))
 

@@ -20,7 +20,6 @@ from youden.errors import StatisticsError
 from youden.pipeline.abilities import Abilities, ranking_table, told_apart
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.independent import with_more
-from youden.protocol.scores import tally
 from youden.stats.base.clusters import Blocks, CentredCovariance, PairBlock
 from youden.stats.partners import (
     LinkedPairs,
@@ -328,7 +327,7 @@ def follow_up(result: Verdicts, ask: Ask, *, share: float) -> Verdicts:
     rng, left = stream("follow-ups", result.plan.seed), int(share * len(result.plan))
     while left >= EACH:
         plan = result.plan
-        so_far = [paired_answers(tally(result))]
+        so_far = [paired_answers(result.rates())]
         found = links_of(PairTotals.of(so_far, plan.n_agents), plan.agent_ids)
         trials = _trials(plan, most_suspected(found, left // EACH), rng)
         if not len(trials):

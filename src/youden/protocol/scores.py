@@ -27,32 +27,15 @@ from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions
 
 
-def tally(result: Verdicts) -> Rates:
-    """Rates of every ordered pair (first, second) on every item that the plan asked about.
-
-    TPR = mean answer of the pair's paired trials on the item, FPR = mean answer of its independent trials there; a missing
-    answer is counted, never a 0. Under a `pooled` plan, pairs asked only in the independent arm stay in `detail` alone.
-
-    `Rates` holds a row for each of the R pairs on an item: item, first, second: int[R]; tpr, fpr: float[R] in [0, 1], NaN without
-    an answer; n_paired, n_independent, n_missing: int[R].
-
-    Raises: nothing; a plan without an answer has NaN rates.
-
-    Source: the paper's appendix 'TVD-MI Score Construction'.
-
-    >>> import youden
-    >>> pool = youden.read_pool("datasets/field-notes")
-    >>> rates = youden.tally(youden.judge(youden.make_plan(pool, calls=300)))
-    >>> len(rates.tpr), rates.n_agents, rates.n_items
-    (192, 12, 32)
-    """
-    plan = result.plan
+def compute_rates(verdicts: Verdicts) -> Rates:
+    """Compute the rates of verdicts: see `Verdicts.rates`."""
+    plan = verdicts.plan
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
     # rows are pairs of the paired arm; where every paired trial has a twin, the twins name no others
-    asked = slice(None) if plan.independent == "twin" else plan.arm == PAIRED
-    columns = tuple(column[asked] for column in (plan.item, plan.first, plan.second))
+    used = slice(None) if plan.independent == "twin" else plan.arm == PAIRED
+    columns = tuple(column[used] for column in (plan.item, plan.first, plan.second))
     rows, row = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
-    answer, answered, is_paired = result.answer[asked], result.answered[asked], plan.arm[asked] == PAIRED
+    answer, answered, is_paired = verdicts.answer[used], verdicts.answered[used], plan.arm[used] == PAIRED
     paired = _sums(row, answer, is_paired & answered, len(rows))
     apart = _sums(row, answer, ~is_paired & answered, len(rows))
     item, first, second = (index.astype(np.int32) for index in np.unravel_index(rows, shape))
@@ -69,7 +52,7 @@ def tally(result: Verdicts) -> Rates:
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,
         split=plan.split,
-        detail=_detail(result),
+        detail=_detail(verdicts),
     )
 
 
@@ -107,46 +90,8 @@ def _detail(result: Verdicts) -> IndependentRates:
     return IndependentRates(item[place], first[place], second[place], other_item[place], total=sums.total, n=sums.n)
 
 
-def train_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
-    """Compute training scores, with NaN for the held-out cells of the rates' split.
-
-    Parameters
-    ----------
-    rates : Rates
-        Rates of a plan, including its split.
-    kind : {"symmetric", "row"}, default "symmetric"
-        `row`: mean over partners k of D[j, i, k]; `symmetric`: mean over k of D[j, i, k] and D[j, k, i].
-
-    Returns
-    -------
-    Scores
-        `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that was not seen or is held out; `weight`, of
-        the same shape, the number of answers behind each cell.
-
-    Raises
-    ------
-    StatisticsError
-        [score-kind]: if `kind` is neither of the two.
-
-    Notes
-    -----
-    D = TPR − FPR of the pair, or TPR − the pooled FPR. The rule `shared` excludes every trial, paired or independent, that
-    touches a held-out cell with either text; the rule `own` (the paper's) excludes only trials that are scored for a held-out
-    cell, that is, whose first text is that cell.
-
-    References
-    ----------
-    The paper's appendix "TVD-MI Score Construction"; the rule `shared` is ours.
-
-    Examples
-    --------
-    >>> import youden
-    >>> pool = youden.read_pool("datasets/field-notes")
-    >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
-    >>> scores = youden.train_scores(youden.tally(youden.judge(plan)))
-    >>> scores.value.shape, scores.role
-    ((12, 32), 'train')
-    """
+def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
+    """Compute training scores: see `Rates.training_scores`."""
     return _scores(rates, train_differences(rates), kind=kind, role="train")
 
 
@@ -159,38 +104,8 @@ def train_differences(rates: Rates) -> Floats:
     return np.where(clean, _difference(rates, fpr, clean_detail), np.nan)
 
 
-def holdout_scores(rates: Rates, *, kind: ScoreKind = "symmetric") -> Scores:
-    """Compute scores of the held-out cells from all their trials.
-
-    Every other cell is NaN. These scores are only for evaluation: no estimator may be fitted to them.
-
-    Parameters
-    ----------
-    rates : Rates
-        Rates of a plan, including its split.
-    kind : {"symmetric", "row"}, default "symmetric"
-        As in `train_scores`.
-
-    Returns
-    -------
-    Scores
-        As `train_scores` returns them, with the role "holdout".
-
-    Raises
-    ------
-    StatisticsError
-        [score-kind]: if `kind` is neither of the two.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import youden
-    >>> pool = youden.read_pool("datasets/field-notes")
-    >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
-    >>> scores = youden.holdout_scores(youden.tally(youden.judge(plan)))
-    >>> int(np.isfinite(scores.value).sum()) == int(plan.split.holdout.sum())
-    True
-    """
+def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
+    """Compute scores of the held-out cells: see `Rates.holdout_scores`."""
     return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout")
 
 

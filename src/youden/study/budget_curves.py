@@ -20,7 +20,6 @@ from youden.pipeline.ranking import abilities_of
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
 from youden.streams import own_stream
@@ -283,7 +282,7 @@ def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
     """Abilities as `rank` gives them; row: of the trials where an agent stands first, or by `ClippedLinear` on row scores."""
     plan, found = result.plan, abilities_of(result)
     if target == "row" and found is None:
-        fit = ClippedLinear().fit(train_scores(tally(result), kind="row"))
+        fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)
     if target == "row":
         nothing = np.full(plan.n_agents, np.nan)

@@ -14,7 +14,6 @@ import numpy as np
 
 from youden.errors import PlanError, StatisticsError
 from youden.protocol.plan import draw_split
-from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.stats.baselines import Baseline
@@ -112,6 +111,6 @@ def draw_folds(world: World, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, 
     for seed in range(n_seeds):
         split = draw_split(world.pool.present, fraction=holdout, rule=rule, seed=seed)
         rates = replace(world.rates, split=split)
-        train, held = train_scores(rates, kind=kind).value, holdout_scores(rates, kind=kind).value
+        train, held = rates.training_scores(kind=kind).value, rates.holdout_scores(kind=kind).value
         folds.append(Fold(split, train, held, ClippedLinear(constraint="clip").fit(train).ability_))
     return folds

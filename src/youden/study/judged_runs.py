@@ -17,7 +17,6 @@ from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.pipeline.ranking import differences_of, differences_of_rates
 from youden.protocol.blocks import extensions_of
-from youden.protocol.scores import train_scores
 from youden.stats.trials.best_selection import reliability
 from youden.stats.trials.comparisons import Differences
 from youden.types import MISSING_REASONS, PAIRED, Rates, ScoreKind, Scores, Split, Target, Verdicts
@@ -171,7 +170,7 @@ def side_by_side(
 
 def _scores_of_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
     """Compute scores of every cell, also of held-out ones, because comparing judges predicts nothing."""
-    return train_scores(replace(rates, split=Split.whole((rates.n_agents, rates.n_items))), kind=kind)
+    return replace(rates, split=Split.whole((rates.n_agents, rates.n_items))).training_scores(kind=kind)
 
 
 def _enough(agents: Sequence[str], items: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.protocol.scores import pooled_fpr, train_scores
+from youden.protocol.scores import pooled_fpr
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import own_stream
 from youden.types import (
@@ -61,7 +61,7 @@ class World(ReadOnly):
 
     def scores(self, kind: ScoreKind) -> Floats:
         """Dense scores, float[K, J], NaN unseen."""
-        return train_scores(self.rates, kind=kind).value
+        return self.rates.training_scores(kind=kind).value
 
 
 def open_world(folder: RunFolder) -> World:
@@ -176,7 +176,7 @@ def imagine(pilot: World, *, seed: int) -> World:
     Raises: StatisticsError [pilot-thin] where fewer than 3 agents of the pilot have an interval.
     """
     rates = pilot.rates
-    model = ClippedLinear().fit(train_scores(rates))
+    model = ClippedLinear().fit(rates.training_scores())
     error = (model.high_ - model.low_) / (2 * _Z95)
     if (~np.isnan(error)).sum() < 3:
         raise StatisticsError(

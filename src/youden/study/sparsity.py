@@ -18,7 +18,6 @@ from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.cell_designs import CellDesign
 from youden.protocol.designs.repair import n_comparisons
 from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import stream
 from youden.study.grid import Fold, Spread, draw_folds, grid
@@ -157,7 +156,7 @@ def _scored(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: 
         rule=fold.split.rule,
         seed=seed,
     )
-    scores = train_scores(tally(replay(plan, world)), kind=kind)
+    scores = replay(plan, world).rates().training_scores(kind=kind)
     counted = coverage(plan)
     seen = float((scores.weight > 0).sum())
     # what the held-out cells alone cost is not what training took

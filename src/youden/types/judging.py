@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from youden.errors import PlanError
 from youden.types.finding import Finding
 from youden.types.planning import Plan
 from youden.types.pool import Bools, Codes, Floats, Ids, Json, ReadOnly
+
+if TYPE_CHECKING:
+    from youden.types.results import Rates
 
 AnswerKind = Literal["yes or no", "graded", "lexical"]
 """Of what kind a judge's answers are: 0 or 1, anything between, or a similarity of words."""
@@ -172,6 +175,37 @@ class Verdicts(ReadOnly):
             return np.zeros(len(self), dtype=np.bool_)
         made = (self.seconds > 0) | (np.nan_to_num(self.usd, nan=1.0) > 0 if self.usd is not None else False)
         return np.asarray(self.answered & (self.key != b"") & ~np.isin(self.key, self.key[made]))
+
+    def rates(self) -> Rates:
+        """Compute the rates of every ordered pair (first, second) on every item that the plan has trials of.
+
+        Returns
+        -------
+        Rates
+            One row per pair on an item: `item`, `first` and `second`, int (n_rows,); `tpr` and `fpr`, float in [0, 1], NaN
+            without an answer; `n_paired`, `n_independent` and `n_missing`, int.
+
+        Notes
+        -----
+        TPR is the mean answer of the pair's paired trials on the item, FPR the mean answer of its independent trials there. A
+        missing answer is counted as missing, never as 0. If the plan's independent trials are pooled, pairs that only have
+        independent trials are in `detail` alone. A plan without an answer has NaN rates.
+
+        References
+        ----------
+        The paper's appendix "TVD-MI Score Construction".
+
+        Examples
+        --------
+        >>> import youden
+        >>> pool = youden.read_pool("datasets/field-notes")
+        >>> rates = youden.judge(youden.make_plan(pool, calls=300)).rates()
+        >>> len(rates.tpr), rates.n_agents, rates.n_items
+        (192, 12, 32)
+        """
+        from youden.protocol.scores import compute_rates
+
+        return compute_rates(self)
 
     @property
     def total_usd(self) -> float:

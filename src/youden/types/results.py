@@ -123,6 +123,82 @@ class Rates(ReadOnly):
             hasher.update(np.ascontiguousarray(column).tobytes())
         return hasher.hexdigest()
 
+    def training_scores(self, *, kind: ScoreKind = "symmetric") -> Scores:
+        """Compute training scores, with NaN for the held-out cells of the split.
+
+        Parameters
+        ----------
+        kind : {"symmetric", "row"}, default "symmetric"
+            `row`: mean over partners k of D[j, i, k]; `symmetric`: mean over k of D[j, i, k] and D[j, k, i].
+
+        Returns
+        -------
+        Scores
+            `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that was not seen or is held out; `weight`,
+            of the same shape, the number of answers behind each cell.
+
+        Raises
+        ------
+        StatisticsError
+            [score-kind]: if `kind` is neither of the two.
+
+        Notes
+        -----
+        D = TPR − FPR of the pair, or TPR − the pooled FPR. The rule `shared` excludes every trial, paired or independent,
+        that touches a held-out cell with either text; the rule `own` (the paper's) excludes only trials that are scored for a
+        held-out cell, that is, whose first text is that cell.
+
+        References
+        ----------
+        The paper's appendix "TVD-MI Score Construction"; the rule `shared` is ours.
+
+        Examples
+        --------
+        >>> import youden
+        >>> pool = youden.read_pool("datasets/field-notes")
+        >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
+        >>> scores = youden.judge(plan).rates().training_scores()
+        >>> scores.value.shape, scores.role
+        ((12, 32), 'train')
+        """
+        from youden.protocol.scores import training_scores
+
+        return training_scores(self, kind=kind)
+
+    def holdout_scores(self, *, kind: ScoreKind = "symmetric") -> Scores:
+        """Compute scores of the held-out cells from all their trials.
+
+        Every other cell is NaN. These scores are only for evaluation: no estimator may be fitted to them.
+
+        Parameters
+        ----------
+        kind : {"symmetric", "row"}, default "symmetric"
+            As in `training_scores`.
+
+        Returns
+        -------
+        Scores
+            As `training_scores` returns them, with the role "holdout".
+
+        Raises
+        ------
+        StatisticsError
+            [score-kind]: if `kind` is neither of the two.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import youden
+        >>> pool = youden.read_pool("datasets/field-notes")
+        >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
+        >>> scores = youden.judge(plan).rates().holdout_scores()
+        >>> int(np.isfinite(scores.value).sum()) == int(plan.split.holdout.sum())
+        True
+        """
+        from youden.protocol.scores import holdout_scores
+
+        return holdout_scores(self, kind=kind)
+
 
 @dataclass(frozen=True, eq=False)
 class Scores(ReadOnly):

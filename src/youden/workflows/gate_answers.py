@@ -19,7 +19,6 @@ from youden.pipeline.additive_abilities import answers_of, fitted_abilities
 from youden.pipeline.multi_judge import learned
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.blocks import extensions_of, first_in_slots
-from youden.protocol.scores import tally, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import trial_fit
 from youden.stats.base.clusters import Blocks
@@ -113,7 +112,7 @@ def outlooks(
 ) -> Callable[[int, int], DifferenceForecast]:
     """The outlook on (new, old), positions of two agents. found: what `abilities_of` gives of the same answers."""
     if found is None:
-        return _by_fit(tally(result), result.plan, target)
+        return _by_fit(result.rates(), result.plan, target)
     outlook = _by_trials(result, found.ability)
     return outlook if target == "items-like-these" else _on_these(found, outlook)
 
@@ -174,7 +173,7 @@ def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
 
 def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, int], DifferenceForecast]:
     """Variances go as one over the paired calls: on the two agents alone where the plan has slots, else on everybody."""
-    scores = train_scores(rates, kind="symmetric")
+    scores = rates.training_scores(kind="symmetric")
     model = ClippedLinear().fit(scores)
     more: Positions = np.empty(0, dtype=np.int64)
     ratio: Floats = np.empty(0)

@@ -338,13 +338,13 @@ def write_rates(path: Path, blocks: Iterable[tuple[int, Rates]], of: Plan | Rate
 
 
 def _order(rates: Rates) -> Positions | slice:
-    """Rows by item, first and second, as `tally` has them: looking costs a tenth of sorting."""
+    """Rows by item, first and second, as `Verdicts.rates` sorts them: looking costs a tenth of sorting."""
     row = np.ravel_multi_index((rates.item, rates.first, rates.second), (rates.n_items, rates.n_agents, rates.n_agents))
     return slice(None) if (row[1:] >= row[:-1]).all() else np.argsort(row, kind="stable")
 
 
 def read_rates(path: Path, *, older_split: Callable[[], Split | None]) -> Rates:
-    """Read the rates; `detail` is None: tally the verdicts for independent trials by their other item. Raises: RunFolderError.
+    """Read the rates; `detail` is None: use the verdicts for independent trials by their other item. Raises: RunFolderError.
 
     older_split: returns the split of a file that stores none, or None if nothing was held out.
     """

@@ -66,8 +66,8 @@ def _refuse_holdout(scores: Scores) -> None:
     """Raise StatisticsError [scores-holdout] for scores of held-out cells."""
     if scores.role == "holdout":
         raise StatisticsError(
-            "An estimator must not learn from held-out cells: got scores with the role 'holdout'. Pass training scores "
-            "(train_scores).",
+            "An estimator must not learn from held-out cells: got scores with the role 'holdout'. Pass the "
+            "rates' training_scores().",
             slug="scores-holdout",
         )
 
