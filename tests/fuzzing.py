@@ -15,9 +15,8 @@ from judged import CALLING, ask, dense_plan, judge_config
 from pools import make_pool
 from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
-from youden import Batching
 from youden.errors import YoudenError
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 from youden.types import PAIRED, Verdicts
 
 ASKED_BY = (*CALLING, "batch")

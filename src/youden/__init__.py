@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from youden import stats
     from youden.data.pools.pool_reader import read_pool
-    from youden.judging.scheduler.options import Batching
     from youden.pipeline.abilities import TrialMean
     from youden.pipeline.ranking import rank, read_run
     from youden.pipeline.verdicts import judge, judge_async
@@ -35,7 +34,6 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "read_pool": "youden.data.pools.pool_reader",
-    "Batching": "youden.judging.scheduler.options",
     "make_plan": "youden.protocol.plan",
     "judge": "youden.pipeline.verdicts",
     "judge_async": "youden.pipeline.verdicts",
@@ -48,7 +46,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "Batching",
     "ClippedLinear",
     "TrialMean",
     "__version__",

@@ -16,13 +16,12 @@ from judged import ask, dense_plan, each_backend, missing
 from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, healthy
 from wire_server import Reply, well_behaved
-from youden import Batching
 from youden.errors import JudgeError
 from youden.judging.call.account_errors import account_error, error_parts
 from youden.judging.call.connection import status_error
 from youden.judging.call.reply_errors import error_inside
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 from youden.types import INDEPENDENT, Pool
 
 POOL = make_pool(3, 6)

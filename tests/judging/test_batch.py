@@ -24,7 +24,7 @@ from pools import make_pool
 from postgres import place_of
 from scripted import Clock
 from wire_server import Reply, same_item, well_behaved
-from youden import Batching, judge_async
+from youden import judge_async
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.backend_records import BACKENDS
 from youden.judging.call.connection import Connection
@@ -33,7 +33,7 @@ from youden.judging.engine import BATCHES, batch_provider
 from youden.judging.offline.batch_claims import BatchClaims
 from youden.judging.offline.http_batches import OpenAIBatches
 from youden.judging.offline.lines import Line, parts, results
-from youden.judging.scheduler.options import Asking, Limits
+from youden.judging.scheduler.options import Asking, Batching, Limits
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.leases import LEASE, Claims, Jobs, all_jobs
 from youden.types import Completion, Plan, Verdicts
@@ -102,6 +102,23 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) ->
     repeated = await ask(server, store)
     assert repeated.total_usd == 0
     np.testing.assert_array_equal(repeated.answer, truth(PLAN))
+
+
+async def test_judge_sends_batches_in_the_mode_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", judged.KEY)
+    store, status = tmp_path / "v.db", list[str]()
+    async with BatchServer(looks_needed=2) as server:
+        judge = judge_config(server.url, backend="openai", price=2)
+        verdicts = await judge_async(
+            PLAN, judge=judge, store=store, max_cost=1.0, mode="batch", poll=0.01, on_status=status.append
+        )
+        assert len(server.batches) == 1
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
+    assert status[-1] == "batch batch_0: completed, 240 of 240 done"
+    with pytest.raises(ConfigError, match=r"got 'batches'.*\[judge-mode\]"):
+        await judge_async(PLAN, judge=judge, store=store, mode="batches")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"got 0.*\[judge-poll\]"):
+        await judge_async(PLAN, judge=judge, store=store, mode="batch", poll=0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -440,7 +457,7 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:
     async with BatchServer() as server:
         with pytest.raises(ConfigError, match="price"):
-            await judge_async(PLAN, judge=judge_config(server.url), store=place, max_cost=1.0, batching=Batching())
+            await judge_async(PLAN, judge=judge_config(server.url), store=place, max_cost=1.0, mode="batch")
         with pytest.raises(ConfigError, match="unknown-batch-provider"):
             await ask(server, store, changes={"backend": "litellm"})
         assert not server.files

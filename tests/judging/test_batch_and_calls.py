@@ -19,11 +19,10 @@ from pools import make_pool
 from scripted import Counted
 from stops import until
 from wire_server import Reply, WireServer, well_behaved
-from youden import Batching
 from youden.errors import ShortRunError
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import open_store
 from youden.judging.store.leases import Jobs, all_jobs
 from youden.types import Plan, Verdicts

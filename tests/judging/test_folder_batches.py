@@ -19,10 +19,9 @@ from judged import NOWHERE, dense_plan, truth
 from pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, well_behaved
-from youden import Batching
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.backend_records import BACKENDS
-from youden.judging.scheduler.options import Asking, Limits
+from youden.judging.scheduler.options import Asking, Batching, Limits
 from youden.judging.store.answers import Store
 from youden.types import Verdicts
 

@@ -18,10 +18,9 @@ from judged import ask, dense_plan, each_backend, judge_config, missing, truth
 from pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, WireServer, running, same_item
-from youden import Batching
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.doctor import Diagnosis, diagnose
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)

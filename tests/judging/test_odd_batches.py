@@ -19,10 +19,9 @@ import judged
 from batch_server import HICCUPS, QUIRKS, BatchServer
 from judged import dense_plan
 from pools import make_pool
-from youden import Batching
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.offline import http_batches
-from youden.judging.scheduler.options import Asking, Books, Limits
+from youden.judging.scheduler.options import Asking, Batching, Books, Limits
 from youden.judging.store.answers import Store
 from youden.judging.store.leases import all_jobs
 from youden.types import Verdicts

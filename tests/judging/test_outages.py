@@ -15,13 +15,12 @@ from judged import ENVIRONMENT, NOWHERE, dense_plan, judge_config
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
-from youden import Batching
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Tries
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.calling import IN_A_ROW, Outage
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store
 from youden.types import Request, Verdicts
 

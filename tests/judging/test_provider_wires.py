@@ -18,7 +18,6 @@ from pools import make_pool
 from twists import ODD, Twist, text_of
 from twists import Path as Place
 from wire_server import FORMS, Reply, WireServer, well_behaved
-from youden import Batching
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, ShortRunError, YoudenError
 from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
@@ -28,7 +27,7 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
 from youden.judging.doctor import diagnose
 from youden.judging.engine import connect
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store
 from youden.judging.store.leases import all_jobs
 from youden.types import Completion, Request, Verdicts

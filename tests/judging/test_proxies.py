@@ -16,12 +16,11 @@ from batch_server import BatchServer, ClaudeBatchServer
 from judged import ask, dense_plan, judge_config, model_at
 from pools import make_pool
 from wire_server import Reply, WireServer, running
-from youden import Batching
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.proxies import environment_proxy
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.doctor import diagnose
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 
 HOST = "judge.example.internal"
 URL = f"http://{HOST}/v1"

@@ -13,14 +13,13 @@ from judged import ENVIRONMENT, NOWHERE, dense_plan, each_backend, judge_config
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, well_behaved
-from youden import Batching
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backends import several as in_turn
 from youden.judging.backends.several import RoundRobin
 from youden.judging.call.failures import CallError
 from youden.judging.doctor import diagnose
 from youden.judging.question.questions import keys
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store
 from youden.types import Completion, Message, Request, Verdicts
 

@@ -285,7 +285,7 @@ def judge_command(
     )
     chosen = run_options.run_config(config, said)
     from youden.engines.block_sums import call_facts
-    from youden.judging.scheduler.options import Batching
+    from youden.judging.scheduler.options import POLL_SECONDS, batch_options
     from youden.pipeline.judged_run import judge_run, plan_run
 
     if worker:
@@ -296,9 +296,8 @@ def judge_command(
     if importing:
         result = _imported(planned, answers, asking)
     elif batch:
-        batching = Batching(
-            poll=Batching.poll if poll is None else poll, say=output.note, folder=planned.folder.path / "batches"
-        )
+        seconds = POLL_SECONDS if poll is None else poll
+        batching = batch_options("batch", poll=seconds, on_status=output.note, folder=planned.folder.path / "batches")
         result = judge_run(planned, asking(batching=batching))
     elif engine is not None:
         from youden.pipeline.offline import answers_on_ray, placing_of

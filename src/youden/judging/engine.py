@@ -358,8 +358,8 @@ def _folder_of(store: Store, batching: Batching) -> Path:
         return Path(store.name).with_name("batches")
     if batching.folder is None:
         raise ConfigError(
-            f"The judge leaves its batches in a folder, and {store.name} is no file that one could stand beside. Name one: "
-            "Batching(folder=…).",
+            f"The judge leaves its batches in a folder, and {store.name} is not a file next to which it could be "
+            "created. Pass batch_folder.",
             slug="batch-place",
         )
     return batching.folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from youden.judging.backends.by_function import answer_by
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.options import Asking, Batching, check_cap
+from youden.judging.scheduler.options import POLL_SECONDS, Asking, Mode, batch_options, check_cap
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.answers import open_store
 from youden.types import MAX_MISSING, Plan, Progress, Verdicts
@@ -26,7 +27,10 @@ def judge(
     retry_failed: bool = False,
     progress: Progress | None = None,
     log: str | Path | None = None,
-    batching: Batching | None = None,
+    mode: Mode = "calls",
+    poll: float = POLL_SECONDS,
+    on_status: Callable[[str], None] | None = None,
+    batch_folder: str | Path | None = None,
 ) -> Verdicts:
     """Query a judge on every trial of a plan, and wait for the answers.
 
@@ -53,9 +57,16 @@ def judge(
         Receives the progress.
     log : str or path, optional
         File that gets a line of JSON for every call and failure.
-    batching : Batching, optional
-        Send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call resumes an
-        interrupted one.
+    mode : {"calls", "batch"}, default "calls"
+        `batch`: send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call resumes an
+        interrupted one. The parameters below have an effect in this mode only.
+    poll : float, default 30.0
+        Seconds between two requests for the status of the batches.
+    on_status : callable, optional
+        Called with a line of text for each change of a batch, such as `print`.
+    batch_folder : str or path, optional
+        Folder for the files of a judge with `batch_provider: folder`. Default: `batches` next to the store; needed if the store
+        is not a file.
 
     Returns
     -------
@@ -93,7 +104,10 @@ def judge(
             retry_failed=retry_failed,
             progress=progress,
             log=log,
-            batching=batching,
+            mode=mode,
+            poll=poll,
+            on_status=on_status,
+            batch_folder=batch_folder,
         )
     )
 
@@ -108,7 +122,10 @@ async def judge_async(
     retry_failed: bool = False,
     progress: Progress | None = None,
     log: str | Path | None = None,
-    batching: Batching | None = None,
+    mode: Mode = "calls",
+    poll: float = POLL_SECONDS,
+    on_status: Callable[[str], None] | None = None,
+    batch_folder: str | Path | None = None,
 ) -> Verdicts:
     """Query a judge on every trial of a plan in the running event loop.
 
@@ -127,6 +144,7 @@ async def judge_async(
     >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape
     (292,)
     """
+    batching = batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
     verdicts = await ask(plan, judge=judge, store=store, asking=asking)
     check_answered(verdicts, max_missing=max_missing)

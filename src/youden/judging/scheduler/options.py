@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, get_args
 
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig
@@ -29,26 +30,54 @@ class Limits:
     bytes: int = 200_000_000
 
 
+Mode = Literal["calls", "batch"]
+
+POLL_SECONDS = 30.0
+"""Default time between two requests for the status of batches."""
+
+
 @dataclass(frozen=True)
 class Batching:
-    """How batches of a provider's Batch API are waited for; handed to `youden.judge`.
+    """How batches of a provider's Batch API are sent and waited for.
 
-    poll: seconds between looks at them. limits: most requests and bytes of one of the provider's files. say: told in words what
-    happens. sleep: waits so many seconds. folder: where `batch_provider: folder` leaves its files when the store is no file to
-    stand beside; a run uses `batches` in its own folder.
-
-    Raises: nothing by itself; the run that waits ends in ShortRunError [batch-cancelled], [batch-unreachable] or
-    JudgeError [batch-refused], [lease-lost], and the same call goes on where it was.
-
-    >>> Batching(poll=60, say=print).limits.requests
-    50000
+    Attributes
+    ----------
+    poll : float
+        Seconds between two requests for their status.
+    limits : Limits
+        Most requests and bytes of one of the provider's files.
+    say : callable
+        Called with a line of text for each change.
+    sleep : callable
+        Waits for a number of seconds.
+    folder : path or None
+        Where `batch_provider: folder` writes its files if the store is not a file; a run uses `batches` in its folder.
     """
 
-    poll: float = 30.0
+    poll: float = POLL_SECONDS
     limits: Limits = field(default_factory=Limits)
     say: Callable[[str], None] = _say_nothing
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     folder: Path | None = None
+
+
+def batch_options(
+    mode: Mode,
+    *,
+    poll: float = POLL_SECONDS,
+    on_status: Callable[[str], None] | None = None,
+    folder: str | Path | None = None,
+) -> Batching | None:
+    """Make the options of batches; None if the judge is called. Raises: ConfigError [judge-mode], [judge-poll]."""
+    if mode not in get_args(Mode):
+        raise ConfigError(
+            f"The mode of a judge must be 'calls' or 'batch': got {mode!r}. Pass one of the two.", slug="judge-mode"
+        )
+    if not poll > 0:
+        raise ConfigError(f"poll must be above 0 seconds: got {poll:g}. Pass the seconds to wait.", slug="judge-poll")
+    if mode == "calls":
+        return None
+    return Batching(poll, say=on_status or _say_nothing, folder=None if folder is None else Path(folder))
 
 
 @dataclass(frozen=True)
