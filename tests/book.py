@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -42,6 +43,15 @@ def blocks(page: Path) -> list[Block]:
 def pages() -> list[Path]:
     """README and every page of the book."""
     return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def making(name: str) -> ModuleType:
+    """A module of `docs/making`, which builds parts of the book."""
+    sys.path.append(str(DOCS))
+    try:
+        return importlib.import_module(f"making.{name}")
+    finally:
+        sys.path.remove(str(DOCS))
 
 
 def fake_judge() -> ModuleType:

@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from making import api, commands, keys, messages
+from making import api, commands, keys, messages, schemas
 
 ROOT = Path(__file__).parents[2]
 MADE: dict[str, Callable[[str], str]] = {
@@ -24,6 +24,7 @@ MADE: dict[str, Callable[[str], str]] = {
     "api": api.table,
     "facts": keys.facts,
     "columns": keys.columns,
+    "schemas": schemas.page,
     "file": lambda path: f"```python\n{(ROOT / path).read_text(encoding='utf-8')}```",
 }
 _MARK = re.compile(r"^<!-- made: (\w+) ?(.*?) ?-->$", re.MULTILINE)

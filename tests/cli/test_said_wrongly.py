@@ -75,7 +75,6 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["generate", "none.yaml", "items.jsonl", "--out", "q"], "it cannot be read (No such file or directory)"),
         (["store", "x"], "There are: batches, copy."),
         (["fit", "run", "--engine", "blocks"], "No such option"),
-        (["salvage", "nope.db", "--out", "new.db"], "'nope.db' does not exist"),
         (["init", "c.yaml"], "[pool-kind]"),
         (["run", "p.csv"], "A pool is no config: `youden init p.csv` writes one for it. [run-config-yaml]"),
         (["run", "nowhere.yaml"], "Correct the path, or write a config with `youden init POOL`. [run-config-file]"),

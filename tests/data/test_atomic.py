@@ -142,8 +142,6 @@ youden.cli.main()
         for words in (
             "export mine.csv out --format hf",
             "export demo out --format eee --organization o",
-            "export demo out --format hf-space",
-            "export demo out --format schema",
             "export mine.csv out.csv",
             "export demo new/out.jsonl",
             "import table mine.csv --out pool",

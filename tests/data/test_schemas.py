@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from jsonschema import Draft202012Validator
 
+from book import making
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_files import FILE, MADE_BY, GateLedger, write_ledger
 from youden.data.folder.table_columns import COLUMNS
-from youden.data.schemas import build_schemas
 from youden.resources import roots
 from youden.text.yaml_text import read_yaml
 from youden.types import RankingRow
@@ -25,7 +25,7 @@ WITHOUT = {"report.html", "generation.json"}
 """A page for people, and a file of pools."""
 
 
-SCHEMAS = build_schemas()
+SCHEMAS: dict[str, str] = making("schemas").build_schemas()
 
 
 @cache

@@ -94,12 +94,7 @@ def test_readme_is_one_screen() -> None:
 
 def made_page(name: str) -> str:
     """A page of the reference with its tables made from the code."""
-    sys.path.append(str(DOCS))
-    try:
-        from making.hooks import made  # type: ignore[import-not-found]
-    finally:
-        sys.path.remove(str(DOCS))
-    text: str = made((DOCS / "reference" / name).read_text(encoding="utf-8"))
+    text: str = book.making("hooks").made((DOCS / "reference" / name).read_text(encoding="utf-8"))
     return text
 
 

@@ -70,7 +70,7 @@ def test_a_damaged_store_is_named_as_such(tmp_path: Path) -> None:
             store.add(f"k{n}", ANSWER)
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
-    with pytest.raises(JudgeError, match=r"youden salvage.*\[store-corrupt\]"), open_store(path) as store:
+    with pytest.raises(JudgeError, match=r"recover.*\[store-corrupt\]"), open_store(path) as store:
         store.answers([f"k{n}" for n in range(2000)])
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from commands import Youden
 from judged import NOWHERE, ask, dense_plan, judge_config
 from pools import make_pool
 from wire_server import WireServer
-from youden.errors import ConfigError, YoudenError
+from youden.errors import YoudenError
 from youden.judging.scheduler.loop import at_risk
-from youden.judging.store.answers import Store, open_store
-from youden.judging.store.copying import salvage
+from youden.judging.store.answers import open_store
 from youden.types import Completion
 
 HERE = Path(__file__).parents[1]
@@ -72,59 +73,30 @@ def kept_in(path: Path, keys: list[str]) -> dict[str, Completion]:
         return store.answers(keys)
 
 
-@pytest.mark.parametrize(("damage", "n_least"), [("whole", 500), ("no_head", 490), ("torn", 150), ("holes", 300)])
-def test_salvage_saves_what_stands_whole(tmp_path: Path, damage: str, n_least: int) -> None:
-    path, out = tmp_path / "v.db", tmp_path / "saved.db"
+def documented_recovery() -> str:
+    """The commands of the reliability page; with `.dump` if this `sqlite3` was built without `.recover`."""
+    page = (HERE.parent / "docs" / "reference" / "reliability.md").read_text(encoding="utf-8")
+    recover, dump = re.findall(r"```console\n(.*?)```", page[page.index("## A damaged store") :], re.DOTALL)[:2]
+    has_recover = not subprocess.run(["sqlite3", ":memory:", "SELECT 1 FROM sqlite_dbpage"], check=False).returncode
+    commands: str = recover if has_recover else re.sub(r"^sqlite3 .*\.recover.*\n", dump, recover, flags=re.MULTILINE)
+    return commands
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the documented commands need the program sqlite3")
+def test_the_documented_commands_recover_a_damaged_store(tmp_path: Path) -> None:
+    path = tmp_path / ".youden" / "answers.db"
     answers = filled(path)
     content = bytearray(path.read_bytes())
-    match damage:
-        case "no_head":
-            content[:4096] = os.urandom(4096)
-        case "torn":
-            del content[len(content) // 2 :]
-        case "holes":
-            for at in range(8192, len(content), 40_000):
-                content[at : at + 4096] = os.urandom(4096)
+    for at in range(8192, len(content), 40_000):
+        content[at : at + 4096] = os.urandom(4096)
     path.write_bytes(content)
-    saved = salvage(path, out)
-    found = kept_in(out, list(answers))
+    with pytest.raises(YoudenError, match=r"\.recover.*Reliability.*\[store-corrupt\]"):
+        kept_in(path, list(answers))
+
+    program = f"{sys.executable} -m youden"
+    commands = documented_recovery().replace("youden store", f"{program} store")
+    subprocess.run(["sh", "-e", "-c", commands], cwd=tmp_path, env={**os.environ, "LC_ALL": "C.UTF-8"}, check=True)
+
+    found = kept_in(path, list(answers))
+    assert len(found) > 100
     assert all(answers[key] == one for key, one in found.items())
-    assert saved.n_answers == len(found)
-    assert len(found) >= n_least
-    if damage == "whole":
-        with open_store(out) as store:
-            assert store.judges() == [judge_config(NOWHERE).public()]
-
-
-def test_salvage_reads_the_log_of_a_process_that_died(tmp_path: Path) -> None:
-    store: Store = open_store(tmp_path / "v.db")
-    store.add("a" * 64, answer(1))
-    store.flush()
-    salvage(tmp_path / "v.db", tmp_path / "saved.db")
-    assert kept_in(tmp_path / "saved.db", ["a" * 64]) == {"a" * 64: answer(1)}
-    store.close()
-
-
-def test_salvage_says_when_there_is_nothing_to_save_or_something_in_the_way(tmp_path: Path) -> None:
-    filled(tmp_path / "v.db")
-    (tmp_path / "empty.db").write_bytes(b"")
-    for damaged, out in (("none.db", "x.db"), ("empty.db", "x.db"), ("v.db", "empty.db")):
-        with pytest.raises(ConfigError, match="salvage-nothing"):
-            salvage(tmp_path / damaged, tmp_path / out)
-
-
-def test_the_way_on_that_a_damaged_store_names_works(tmp_path: Path, youden: Youden) -> None:
-    path = tmp_path / "v.db"
-    answers = filled(path)
-    content = bytearray(path.read_bytes())
-    content[20_000:30_000] = os.urandom(10_000)
-    content[:30] = os.urandom(30)
-    path.write_bytes(content)
-    with pytest.raises(YoudenError) as caught:
-        open_store(path)
-    assert f"youden salvage {path} --out saved.db" in caught.value.message
-    ended = youden("salvage", str(path), "--out", "saved.db")
-    assert (ended.code, "answers saved" in ended.err) == (0, True)
-    path.unlink()
-    (tmp_path / "saved.db").rename(path)
-    assert len(kept_in(path, list(answers))) > 300

@@ -55,7 +55,6 @@ HEADINGS: dict[str, dict[str, str]] = {
     "Files": {
         "import": "youden.cli.pools:import_command",
         "cassette": "youden.cli.stores:cassette_command",
-        "salvage": "youden.cli.stores:salvage_command",
         "store": "youden.cli.stores:store_command",
     },
 }

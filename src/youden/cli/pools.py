@@ -291,16 +291,14 @@ def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str]
     "name",
     default="tables",
     metavar="FORMAT",
-    help="tables, eee, hf, hf-space, schema, or a package's own.",
+    help="tables, eee, hf, or a package's own.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that are there. Folders are never replaced.")
 @click.option(
     "--raw-cells", is_flag=True, help="In CSV, write no apostrophe before texts that a spreadsheet would run."
 )
 @click.option("--organization", metavar="NAME", help="Who made this run, for eee, which asks.")
-@click.option(
-    "--push", "repo", metavar="OWNER/NAME", help="Also put it on the Hugging Face Hub (hf, hf-space), privately."
-)
+@click.option("--push", "repo", metavar="OWNER/NAME", help="Also put it on the Hugging Face Hub (hf), privately.")
 @click.option("--public", is_flag=True, help="With --push: a repository that is new can be seen by everybody.")
 @options.json
 def export_command(
@@ -325,8 +323,7 @@ def export_command(
     guarded marks them; youden removes the apostrophe when it reads the table.
 
     The others write a new folder. eee: a run in the schema of Every Eval Ever, a file for each agent. hf: a pool or a run as a
-    dataset of the Hugging Face Hub, with a card. hf-space: a run's report as a static Space. schema: the JSON Schema of each of
-    a run's files.
+    dataset of the Hugging Face Hub, with a card.
     """
     from youden.data.exporters import EXPORTERS
     from youden.data.exporters.export_files import Terms
@@ -342,7 +339,7 @@ def export_command(
     folder = RunFolder(source)
     read = folder if folder.has("pool.json") else read_pool(source)
     written = exporter(read, out, terms=Terms(overwrite, organization, raw_cells))
-    address = None if repo is None else push(out, repo, name, public=public)
+    address = None if repo is None else push(out, repo, public=public)
     for line in written.notes:
         output.note(line)
     files = [str(file) for file in written.files]

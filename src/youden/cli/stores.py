@@ -1,8 +1,6 @@
-"""Commands on kept answers: store, cassette, salvage.
+"""Commands on kept answers: store, cassette.
 
 `youden cassette …`: the requests and answers of a run or a generated pool as a file for version control, and back.
-
-`youden salvage STORE --out NEW`: save the answers of a store that is damaged.
 
 `youden store copy A… B`: answers from stores to a store; `youden store batches`: what is under way.
 """
@@ -115,24 +113,6 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
             slug="cassette",
         )
     return FELL_SHORT if missing else 0
-
-
-@click.command("salvage")
-@click.argument("store", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="NEW", help="A new store for what can be saved."
-)
-@options.json
-def salvage_command(store: Path, out: Path, as_json: bool) -> None:
-    """Save the answers that are whole in a damaged STORE.
-
-    STORE is an SQLite file, such as .youden/answers.db; it is not changed. Put NEW in its place (or pass it as --store) and
-    repeat the command of the run: only answers that could not be saved and are in no run's folder are requested again.
-    """
-    from youden.judging.store.copying import salvage
-
-    saved = salvage(store, out)
-    output.tell(as_json, asdict(saved), notes=[f"{counted(saved.n_answers, 'answer')} saved from {store} in {out}"])
 
 
 @click.group("store", cls=SuggestingGroup)

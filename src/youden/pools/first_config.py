@@ -4,6 +4,7 @@ what it would cost.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -12,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -26,11 +27,11 @@ from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, refuse_other, write_imported
 from youden.data.importers.recognised_files import recognised_format
 from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, write_pool
-from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.judge_files import load_judge_config, local_judge, report_judge_shadow
 from youden.pools.checks.check import cost_of_run
 from youden.pools.checks.checked import DesignCost
+from youden.run_keys import KEYS
 from youden.text.printable import typed
 from youden.text.sentences import counted
 from youden.types import Pool
@@ -126,6 +127,7 @@ def _refuse_losses(imported: ImportedPool) -> None:
 
 
 READS, OFFLINE = "gpt-4o-mini", "lexical"
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SCHEMA = ".youden/config.schema.json"
 """Beside a config: what an editor completes and checks it by."""
 LEAST_AGENTS = 3
@@ -319,10 +321,21 @@ def write_first_config(
     file.parent.mkdir(parents=True, exist_ok=True)
     schema = file.parent / SCHEMA
     schema.parent.mkdir(exist_ok=True)
-    schema.write_text(build_schemas()["config.yaml"], encoding="utf-8")
+    schema.write_text(json.dumps(config_schema(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     with file.open("x", encoding="utf-8") as opened:
         opened.write(text)
     return FirstConfig(file, read, cost, pool, imported, source)
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a config that is written by hand, whose name may be that of its file."""
+    schema: dict[str, Any] = RunConfig.model_json_schema()
+    schema["$schema"] = SCHEMA_DIALECT
+    schema["required"].remove("name")
+    for name, key in KEYS.items():
+        if key.means:
+            schema["properties"][name]["description"] = key.means
+    return schema
 
 
 def _found(pool: Pool) -> str:

@@ -30,7 +30,5 @@ EXPORTERS: Registry[Exporter] = Registry(
         "tables": "youden.data.exporters.plain_tables:export_tables",
         "eee": "youden.data.exporters.every_eval_ever:export_every_eval_ever",
         "hf": "youden.data.exporters.hugging_face:export_hf_dataset",
-        "hf-space": "youden.data.exporters.hugging_face:export_hf_space",
-        "schema": "youden.data.exporters.plain_tables:export_schema",
     },
 )

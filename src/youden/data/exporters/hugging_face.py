@@ -1,5 +1,6 @@
-"""Writes a pool or a run for the Hugging Face Hub (a dataset, or the report as a static Space) and puts the folder
-there. Of paths in its files only the last part stays.
+"""Write a pool or a run as a dataset of the Hugging Face Hub, and upload it.
+
+Of paths in its files only the last part stays.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
 
 import pyarrow.parquet as pq
 
-from youden.data.exporters.export_files import TAGS, Exported, Terms, card, config_of, fresh_folder, of_run
+from youden.data.exporters.export_files import TAGS, Exported, Terms, card, config_of, fresh_folder
 from youden.data.exporters.plain_tables import run_tables
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import FITTED, missing
+from youden.data.folder.run_files import FITTED
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, write_pool
 from youden.errors import ConfigError
@@ -174,72 +174,50 @@ def _is_file(said: str) -> bool:
     return said.endswith((".yaml", ".yml", ".md"))
 
 
-def export_hf_space(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
-    """README.md, index.html (the report as it stands in the run) and ranking.json where the run has it.
-
-    Raises: ConfigError [export-source], [export-exists]; RunFolderError [run-file-missing] for a run without a report.
-    """
-    run = of_run(source, "hf-space")
-    if not run.has("report.html"):
-        raise missing(run.file("report.html"))
-    name = run.path.resolve().name
-    with fresh_folder(out) as folder:
-        shutil.copyfile(run.file("report.html"), folder / "index.html")
-        if run.has("ranking.json"):
-            shutil.copyfile(run.file("ranking.json"), folder / "ranking.json")
-        front: dict[str, Json] = {
-            "title": name,
-            "sdk": "static",
-            "app_file": "index.html",
-            "pinned": False,
-            "tags": [*TAGS],
-        }
-        said = "A ranking of agents without labels, made by [youden](https://pypi.org/project/youden/)."
-        (folder / "README.md").write_text(card(front, name, [said]), encoding="utf-8", newline="\n")
-    return Exported((out,), notes=("The report shows some of the judged texts to everybody who may see the Space.",))
-
-
-PUSHED: dict[str, Literal["dataset", "space"]] = {"hf": "dataset", "hf-space": "space"}
-"""What each format becomes on the Hub."""
-
-
 def check_push(format_name: str) -> None:
-    """Raises: ConfigError [export-push] for a format that is nothing on the Hub, [hub-missing] without `huggingface_hub`."""
-    if format_name not in PUSHED:
+    """Raise ConfigError [export-push] if a format is no dataset of the Hub, [hub-missing] without `huggingface_hub`."""
+    if format_name != "hf":
         raise ConfigError(
-            f"--push puts a folder on the Hugging Face Hub, but the format {format_name} writes no such folder. "
-            f"Add --format {' or --format '.join(PUSHED)}.",
+            f"--push uploads a dataset of the Hugging Face Hub: got the format {format_name}. Add --format hf.",
             slug="export-push",
         )
     _library()
 
 
-def push(folder: Path, repo: str, format_name: str, *, public: bool) -> str:
-    """Make the repository OWNER/NAME where there is none, private unless `public`, and put the folder's files there.
+def push(folder: Path, repo: str, *, public: bool) -> str:
+    """Upload a folder as a dataset repository of the Hugging Face Hub.
 
-    One that is there stays as private or public as it is. Returns its address.
+    Parameters
+    ----------
+    folder : Path
+        From `export_hf_dataset`.
+    repo : str
+        OWNER/NAME. If it exists, it stays as private or public as it is.
+    public : bool
+        Whether a new repository is public.
 
-    Raises: as `check_push`; ConfigError [hub-refused] with what the Hub said; the folder stays.
+    Returns
+    -------
+    str
+        Address of the repository.
+
+    Raises
+    ------
+    ConfigError
+        [hub-missing]; [hub-refused] with the message of the Hub. The folder stays.
     """
-    check_push(format_name)
-    hub, kind = _library(), PUSHED[format_name]
+    hub = _library()
     try:
         api = hub.HfApi()
-        made = api.create_repo(
-            repo,
-            repo_type=kind,
-            private=not public,
-            exist_ok=True,
-            **({"space_sdk": "static"} if kind == "space" else {}),
-        )
+        made = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
         api.upload_folder(
-            folder_path=folder, repo_id=made.repo_id, repo_type=kind, commit_message="Written by youden export"
+            folder_path=folder, repo_id=made.repo_id, repo_type="dataset", commit_message="Written by youden export"
         )
     except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError, ValueError) as error:
-        said = " ".join(str(error).split())[:300]
+        message = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"'{repo}' could not be put on the Hub: {said}. The folder {folder} is whole. Check the name, and HF_TOKEN or "
-            f"`hf auth login`; then `{typed(['hf', 'upload', repo, str(folder), '.', '--repo-type', kind])}`.",
+            f"'{repo}' could not be put on the Hub: {message}. The folder {folder} is whole. Check the name, and HF_TOKEN or "
+            f"`hf auth login`; then `{typed(['hf', 'upload', repo, str(folder), '.', '--repo-type', 'dataset'])}`.",
             slug="hub-refused",
         ) from error
     return str(made)

@@ -1,4 +1,4 @@
-"""Writes a pool as one tidy table, a run's tables as CSV, JSONL, Parquet or DuckDB, and the JSON Schemas of its files."""
+"""Write a pool as one tidy table, or a run's tables, as CSV, JSONL, Parquet or DuckDB."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
-from youden.data.exporters.export_files import Exported, Terms, check_files, fresh_folder, of_run
+from youden.data.exporters.export_files import Exported, Terms, check_files
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import COLUMNS
 from youden.data.pools.pool_reader import responses_of
-from youden.data.schemas import ENDING, build_schemas
 from youden.errors import ConfigError, RunFolderError
 from youden.text.spreadsheet_cells import GUARDED, guard, is_number, is_run_by_spreadsheets
 from youden.types import Pool
@@ -165,13 +164,3 @@ def _write_duckdb(path: Path, tables: Mapping[str, pa.Table]) -> None:
     with replacing(path) as fresh, duckdb.connect(str(fresh)) as connection:
         for name, table in tables.items():
             connection.from_arrow(table).create(name)
-
-
-def export_schema(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
-    """A folder with `<file>.schema.json` for each file that the run has. Raises: ConfigError [export-source], [export-exists]."""
-    run = of_run(source, "schema")
-    there = {name: text for name, text in build_schemas().items() if run.has(name)}
-    with fresh_folder(out) as folder:
-        for name, text in there.items():
-            (folder / f"{name}{ENDING}").write_text(text, encoding="utf-8", newline="\n")
-    return Exported((out,), {"schemas": len(there)})

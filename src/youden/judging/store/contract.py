@@ -149,8 +149,7 @@ def other_form(name: str, version: int | None) -> ConfigError:
     """What to say of a store whose tables have another version; it is left as it is."""
     return ConfigError(
         f"{name} is a store of another form (version {version}, this youden reads {VERSION}). It stays as it is: use it with the "
-        "youden that made it, or give another place. The answers in an SQLite file can be saved: "
-        "`youden salvage FILE --out NEW`.",
+        "youden that made it, or give another place.",
         slug="store-form",
     )
 

@@ -214,6 +214,6 @@ def explanation(path: str, said: str) -> JudgeError:
         )
     return JudgeError(
         f"The store {path} is damaged, or no SQLite database at all ({said}). "
-        f"Save what can be read with `youden salvage {path} --out saved.db`, put saved.db in its place and run the same again.",
+        f"Recover what can be read with `sqlite3 {path} .recover`, as the page 'Reliability' of the book describes.",
         slug="store-corrupt",
     )

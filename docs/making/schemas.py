@@ -1,8 +1,6 @@
-"""JSON Schemas of a run's files, made from the types that write and read them, and a file as the value that its schema describes.
+"""JSON Schemas of a run's files, made from the types that write and read them, for a page of the book.
 
-A .json or .yaml file is what is in it. A .csv is an array of its lines, each an object by its header: an empty field is null,
-and a field of a column of numbers is a number. A .parquet, or a folder of parts, is an object: `metadata` is the JSON under the
-key `youden` of its schema, `rows` an array of its rows.
+The page describes which value of a file a schema is about.
 """
 
 from __future__ import annotations
@@ -14,20 +12,16 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
-from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
 from youden.data.folder.trial_tables import PairsMetadata, PlanMetadata, RatesMetadata, VerdictsMetadata
-from youden.run_keys import KEYS
+from youden.pools.first_config import SCHEMA_DIALECT, config_schema
 from youden.types import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.types.columns import TableColumn, columns_of
 from youden.types.facts import CHANCE
 from youden.types.results import WhatMoves
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-ENDING = ".schema.json"
 SAID: Final[dict[str, type]] = {
     "plan.parquet": PlanMetadata,
     "verdicts.parquet": VerdictsMetadata,
@@ -39,10 +33,15 @@ _NUMBER: Json = {"type": ["number", "null"]}
 _TYPES: Mapping[str, Json] = {"text": "string", "key": "string", "whole": "integer"}
 
 
+def page(_: str) -> str:
+    """Return a heading and the schema for each file of a run."""
+    return "\n".join(f"## `{name}`\n```json\n{text}```\n" for name, text in build_schemas().items())
+
+
 def build_schemas() -> dict[str, str]:
     """File of a run → its schema as text; the version, at the end of `$id`, is that of the files."""
     schemas: dict[str, Json] = {
-        "config.yaml": _config(),
+        "config.yaml": config_schema(),
         "pool.json": _of(PoolFile),
         "fit.json": _of(RunFacts),
         "signature.json": _of(SignatureFile),
@@ -63,16 +62,6 @@ def build_schemas() -> dict[str, str]:
 
 def _of(kind: type) -> dict[str, Any]:
     schema: dict[str, Any] = TypeAdapter(kind).json_schema()
-    return schema
-
-
-def _config() -> dict[str, Json]:
-    """Also of one that is written by hand, whose name may be its file's: an editor shows what a key may say."""
-    schema = _of(RunConfig)
-    schema["required"].remove("name")
-    for name, key in KEYS.items():
-        if key.means:
-            schema["properties"][name]["description"] = key.means
     return schema
 
 
@@ -139,6 +128,6 @@ def _table(metadata: dict[str, Json], columns: Sequence[TableColumn]) -> dict[st
 
 
 def _text(name: str, schema: Json) -> str:
-    head = {"$schema": DIALECT, "$id": f"urn:youden:run:{name}:{VERSION}", "title": f"{name} of a youden run"}
+    head = {"$schema": SCHEMA_DIALECT, "$id": f"urn:youden:run:{name}:{VERSION}", "title": f"{name} of a youden run"}
     body = schema if isinstance(schema, dict) else {}
     return json.dumps({**body, **head}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
