@@ -37,6 +37,7 @@ RANK = {
     "resources": 0,
     "project_store": 0,
     "run_keys": 0,
+    "progress_bar": 2,
     "streams": 0,
     "decompression": 0,
 }

@@ -23,7 +23,7 @@ from postgres import Cluster
 from scripted import Clock
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from wire_server import Reply, in_a_thread, running
-from youden.cli.progress import Bar, Tally
+from youden.progress_bar import Bar, Tally
 from youden.errors import ConfigError
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError

@@ -17,7 +17,7 @@ import click
 
 from youden.cli import options, output, run_options
 from youden.cli.options import pairs
-from youden.cli.progress import progress_bar
+from youden.progress_bar import progress_bar
 from youden.errors import InputError
 from youden.project_store import project_store
 from youden.text.printable import is_file, path_of, shown, typed

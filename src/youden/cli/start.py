@@ -26,7 +26,7 @@ from click.shell_completion import get_completion_class
 
 from youden import __version__
 from youden.cli import options, output, run_options
-from youden.cli.progress import progress_bar
+from youden.progress_bar import progress_bar
 from youden.errors import YoudenError
 from youden.extras import EXTRAS
 from youden.resources import find

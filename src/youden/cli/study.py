@@ -14,7 +14,7 @@ import click
 
 from youden.cli import options, output
 from youden.cli.options import LazyGroup, Number, words
-from youden.cli.progress import progress_bar
+from youden.progress_bar import progress_bar
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, fixed, two_sided
 
