@@ -1,14 +1,14 @@
-"""How many files of src a reader visits on six walks: those whose functions run in one call, imports not counted.
+"""How many files of src a reader visits on eight walks: those whose functions run in one call, imports not counted.
 
-asked and stored: `youden.judge` over a local server of chat completions. --max-cost: the same, ended by its cap.
-cyclic rank and its interval: `youden.rank`. run: `youden run` with a judge that makes no calls. fit: `fit_run` of such a run's
-folder. extend: `youden extend` of it, which is asked, fitted and reported as any other; `beyond run` are the files that only
-extending takes a reader to.
+config: `plan_run` of a config file. judge_run: `judge_run` of such a plan over a local server of chat completions. asked and
+stored: `youden.judge` over that server. --max-cost: the same, ended by its cap. cyclic rank and its interval: `youden.rank`.
+run: `youden run` with a judge that makes no calls. fit: `fit_run` of such a run's folder. extend: `youden extend` of it, which is
+asked, fitted and reported as any other; `beyond run` are the files that only extending takes a reader to.
 
 `python benchmarks/walks.py [--out FILE]` prints JSON: for each walk the number of files, the number of distinct functions that
-are called, the bar for the files, and the files' names. Under `size`: the files of src, its lines of code (without blank lines,
-comments and docstrings), statements, public names at the top of a module, classes, classes per 1,000 lines of code, and the share
-of classes whose body defines no method. `--size` prints the sizes alone.
+are called, the number of their calls, the bar for the files, and the files' names. Under `size`: the files of src, its lines of
+code (without blank lines, comments and docstrings), statements, public names at the top of a module, classes, classes per 1,000
+lines of code, and the share of classes whose body defines no method. `--size` prints the sizes alone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,9 +34,11 @@ from click.testing import CliRunner
 
 import youden
 from youden.cli import youden as command
+from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import BudgetError
 from youden.pipeline.fitted_run import fit_run
+from youden.pipeline.judged_run import PlannedRun, judge_run, plan_run
 
 SOURCE = Path(youden.__file__).parent
 POOL = Path(__file__).parents[1] / "datasets" / "field-notes"
@@ -74,20 +77,21 @@ def yes_server() -> Iterator[str]:
 
 
 class Walk(NamedTuple):
-    """The files of src whose functions ran, and the number of distinct functions."""
+    """The files of src whose functions ran, the number of distinct functions, and how often they were called."""
 
     files: list[str]
     n_functions: int
+    n_calls: int
 
 
 def trace(walk: Callable[[], object]) -> Walk:
     """Record which functions of src run in a second call of `walk`; the first call imports what it needs."""
     walk()
-    entered: set[CodeType] = set()
+    n_calls: Counter[CodeType] = Counter()
 
     def enter(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_name != "<module>":
-            entered.add(frame.f_code)
+            n_calls[frame.f_code] += 1
 
     threading.setprofile(enter)
     sys.setprofile(enter)
@@ -96,9 +100,10 @@ def trace(walk: Callable[[], object]) -> Walk:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    paths = [Path(code.co_filename) for code in entered]
-    ours = [path for path in paths if path.suffix == ".py" and path.is_relative_to(SOURCE)]
-    return Walk(sorted({path.relative_to(SOURCE).as_posix() for path in ours}), len(ours))
+    paths = {code: Path(code.co_filename) for code in n_calls}
+    ours = {code: path for code, path in paths.items() if path.suffix == ".py" and path.is_relative_to(SOURCE)}
+    files = sorted({path.relative_to(SOURCE).as_posix() for path in ours.values()})
+    return Walk(files, len(ours), sum(n_calls[code] for code in ours))
 
 
 NO_CODE = {
@@ -188,9 +193,18 @@ def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
         run_command("run", config, "--out", folder / name)
         return folder / name
 
+    def planned_run() -> PlannedRun:
+        config = folder / "planned.yaml"
+        keys = {"pool": "old", "judge": free, "design": "cyclic", "calls": 200, "out": f"planned-{next(number)}"}
+        config.write_text(json.dumps(keys | {"store": f"{next(number)}.sqlite"}), encoding="utf-8")
+        return plan_run(load_run_config(config))
+
+    planned = [planned_run(), planned_run()]
     runs = [judged_run("one"), judged_run("other")]
 
     return {
+        "config": planned_run,
+        "judge_run": lambda: judge_run(planned.pop()),
         "asked and stored": asked,
         "cyclic rank and its interval": lambda: youden.rank(result),
         "--max-cost": capped,
@@ -212,7 +226,8 @@ def main() -> None:
     table: dict[str, dict[str, object]] = {}
     for name, walk in found.items():
         bar = BEFORE[name] // 2 if name in BEFORE else None
-        table[name] = {"files": len(walk.files), "functions": walk.n_functions, "bar": bar, "names": walk.files}
+        counts = {"files": len(walk.files), "functions": walk.n_functions, "calls": walk.n_calls}
+        table[name] = {**counts, "bar": bar, "names": walk.files}
     if found:
         table["extend"]["beyond run"] = [file for file in found["extend"].files if file not in found["run"].files]
     text = json.dumps({"size": size_of(SOURCE), **table}, indent=2)
