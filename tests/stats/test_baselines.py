@@ -82,22 +82,6 @@ def test_scores_are_taken_as_their_matrix(name: str) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize(
-    ("value", "slug"),
-    [
-        (np.full((2, 3), np.nan), "scores-empty"),
-        (np.array([[0.0, 1.5]]), "scores-range"),
-        (np.array([[0.0, np.inf]]), "scores-infinite"),
-        (np.zeros(3), "scores-shape"),
-        ([["a"]], "scores-numeric"),
-    ],
-)
-def test_wrong_scores_are_refused(name: str, value: object, slug: str) -> None:
-    with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-        BASELINES.load(name)().fit(value)
-
-
-@EVERY
 @pytest.mark.parametrize("shape", [(1, 6), (6, 1), (2, 2)])
 def test_the_smallest_matrices_are_completed_or_refused_with_a_reason(name: str, shape: tuple[int, int]) -> None:
     value = np.linspace(-0.5, 0.5, shape[0] * shape[1]).reshape(shape)
@@ -112,24 +96,6 @@ def test_the_smallest_matrices_are_completed_or_refused_with_a_reason(name: str,
 def test_an_unknown_baseline_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'nuclear-norm'"):
         BASELINES.load("nuclear-nrm")
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        ImputedSVD(rank=0),
-        ImputedSVD(fill="median"),
-        UVFactorisation(ridge=0.0),
-        UVFactorisation(n_sweeps=0),
-        NuclearNorm(penalty=-1.0),
-        NuclearNorm(n_folds=1),
-        IsotonicOnTop(n_folds=1),
-    ],
-    ids=lambda model: f"{type(model).__name__}-{model.get_params()}",
-)
-def test_wrong_parameters_are_refused_by_fit_and_not_by_the_constructor(model: ImputedSVD) -> None:
-    with pytest.raises(StatisticsError, match=r"\[baseline-parameter\]"):
-        model.fit(np.zeros((3, 3)))
 
 
 def test_svd_fills_gaps_with_the_mean_of_agent_or_all_by_hand() -> None:

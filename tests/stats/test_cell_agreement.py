@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from youden.errors import StatisticsError
 from youden.stats.judges.cell_agreement import cell_correlation
 
 
@@ -78,8 +77,3 @@ def test_items_that_all_have_one_correlation_make_no_interval() -> None:
     assert found.value == pytest.approx(1)
     assert np.isnan([found.low, found.high]).all()
     assert found.method == "none: all 3 items have the same"
-
-
-def test_matrices_of_two_shapes_are_refused() -> None:
-    with pytest.raises(StatisticsError, match="metric-shape"):
-        cell_correlation(np.ones((2, 3)), np.ones((3, 2)))

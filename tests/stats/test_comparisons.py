@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from youden.errors import StatisticsError
 from youden.stats import CentredCovariance, differences, holm, places_at_once
 from youden.types.pool import Floats
 
@@ -92,10 +91,3 @@ def test_stepping_down_finds_more_than_one_step_would() -> None:
     assert told.p_above[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
     sets = places_at_once(told)
     assert (sets.low.tolist(), sets.high.tolist()) == ([1, 2, 3, 4], [1, 2, 3, 4])
-
-
-def test_wrong_parameters_and_a_covariance_of_other_agents_are_refused() -> None:
-    with pytest.raises(StatisticsError, match=r"\[level\]"):
-        differences(np.zeros(3), centred(3), level=1.0)
-    with pytest.raises(StatisticsError, match=r"\[comparison-shape\]"):
-        differences(np.zeros(3), centred(4))

@@ -71,15 +71,6 @@ def test_resamples_without_a_rectangle_are_counted_and_too_many_refused() -> Non
         median_differences(value, rng=np.random.default_rng(0), n_draws=100, n_rectangles=50)
 
 
-@pytest.mark.parametrize(
-    ("params", "slug"),
-    [({"coincident": "both"}, "coincident"), ({"n_draws": 3}, "bootstrap-draws"), ({"level": 1.0}, "level")],
-)
-def test_wrong_parameters_are_refused(params: dict[str, object], slug: str) -> None:
-    with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-        median_differences(scores(), rng=np.random.default_rng(0), **params)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("coincident", "mean", "low", "high"), [("keep", -0.294, -0.327, -0.255), ("drop", -0.306, -0.348, -0.270)]

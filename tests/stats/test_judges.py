@@ -21,7 +21,7 @@ from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.ranking import differences_of
 from youden.report.data.comparison import compare_runs
 from youden.report.pages.writing import render_comparison
-from youden.stats import CentredCovariance, Rasch, curl_quantiles, differences
+from youden.stats import CentredCovariance, differences
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.judges.judge_shift import judge_shift, ranking_seen
 from youden.stats.trials.best_selection import reliability
@@ -191,12 +191,6 @@ def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
     apart = [judged(answer_with(plan, answer, missing=side), name=str(side[0])) for side in (half, ~half)]
     with pytest.raises(ConfigError, match=r"\[judges-trials\]"):
         side_by_side(apart)
-
-
-def test_predictions_of_the_identity_link_have_no_curl() -> None:
-    scores = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 12))
-    assert curl_quantiles(Rasch(link="identity").fit(scores).predict(), (1.0,))[0] < 1e-9
-    assert curl_quantiles(Rasch(link="logit").fit(scores).predict(), (0.5,))[0] > 1e-4
 
 
 def test_the_command_stands_under_both_names_and_a_perfect_rank_correlation_has_no_interval_in_json(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.errors import StatisticsError
 from youden.stats import LINKS, links_table
 from youden.stats.base.links import CLIP, Link
 from youden.stats.curl.link_table import measure_curl
@@ -83,8 +82,3 @@ def test_scaled_curl_does_not_depend_on_the_unit() -> None:
     assert half.median == pytest.approx(whole.median / 2)
     assert half.median_scaled == pytest.approx(whole.median_scaled)
     assert half.r2 == pytest.approx(whole.r2)
-
-
-def test_scores_off_the_scale_are_refused_before_the_clip_hides_them() -> None:
-    with pytest.raises(StatisticsError, match=r"\[scores-range\]"):
-        links_table(np.full((2, 2), 1.5))

@@ -128,26 +128,6 @@ def test_rmse_interval_covers_the_noise() -> None:
     assert 0.91 <= np.mean(hits) <= 0.98
 
 
-@pytest.mark.parametrize(
-    ("call", "slug"),
-    [
-        (lambda: spearman(np.array([1.0, np.nan]), np.array([1.0, 2.0])), "metric-missing"),
-        (lambda: spearman(A, A[:3]), "metric-shape"),
-        (lambda: kendall(A, np.ones(6)), "metric-constant"),
-        (lambda: spearman(A, B, level=95), "level"),
-        (lambda: ranking_auc(A, np.ones(6, dtype=bool)), "auc-one-group"),
-        (lambda: ranking_auc(np.full(6, np.nan), POSITIVE), "metric-missing"),
-        (lambda: auc_interval(A, POSITIVE, low=B, high=-B, rng=np.random.default_rng(0)), "interval-order"),
-        (lambda: rmse(np.zeros(2), np.zeros(3)), "metric-shape"),
-        (lambda: rmse(np.zeros(2), np.full(2, np.nan)), "rmse-no-cells"),
-        (lambda: rmse(np.array([np.nan]), np.zeros(1)), "metric-missing"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(call, slug: str) -> None:
-    with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-        call()
-
-
 def test_the_ends_of_a_sampled_auc_solve_its_equation_and_have_a_width_at_one() -> None:
     got = sampled_auc(A, np.array([True, True, False, True, False, False]))
     assert got.value == ranking_auc(A, np.array([True, True, False, True, False, False])) == pytest.approx(8 / 9)

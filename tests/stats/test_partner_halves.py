@@ -9,7 +9,6 @@ import pytest
 
 from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import StatisticsError
 from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
 from youden.types.pool import Floats
 
@@ -60,11 +59,6 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
     found = halves(dense, seed=1, n_splits=1)
     assert found.correlation == pytest.approx(np.corrcoef(*places)[0, 1])
     assert found.moved.tolist() == np.abs(places[0] - places[1]).tolist()
-
-
-def test_four_agents_are_too_few_for_halves() -> None:
-    with pytest.raises(StatisticsError, match="partner-agents"):
-        halves(additive(4))
 
 
 def test_a_run_says_it_and_names_at_most_three_agents(tmp_path: Path) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.errors import StatisticsError
 from youden.stats import rank_ranges
 from youden.stats.trials.comparisons import tied_places
 
@@ -36,22 +34,6 @@ def test_an_ability_without_width_holds_its_own_rank(values: list[float]) -> Non
     known = ~np.isnan(ability)
     np.testing.assert_array_equal(got.low[known], place[known])
     assert (place[~known] == known.sum() + 1).all()
-
-
-def test_an_agent_without_interval_may_stand_anywhere_and_bars_nobody() -> None:
-    got = rank_ranges(np.array([0.8, np.nan, 0.1]), np.array([0.9, np.nan, 0.2]))
-    assert got.low.tolist() == [1, 1, 2]
-    assert got.high.tolist() == [2, 3, 3]
-
-
-def test_touching_intervals_overlap() -> None:
-    got = rank_ranges(np.array([0.5, 0.2]), np.array([0.8, 0.5]))
-    assert (got.low.tolist(), got.high.tolist()) == ([1, 1], [2, 2])
-
-
-def test_an_interval_that_ends_before_it_begins_is_refused() -> None:
-    with pytest.raises(StatisticsError, match=r"\[interval-order\]"):
-        rank_ranges(np.array([0.5]), np.array([0.4]))
 
 
 def test_agents_of_two_components_bar_each_other_from_no_place() -> None:

@@ -13,7 +13,6 @@ from scipy.special import expit, ndtr
 
 from worlds import published_scores
 from youden import ClippedLinear
-from youden.errors import StatisticsError
 from youden.stats import LINKS, Rasch, curl_quantiles
 from youden.types.pool import Floats
 
@@ -104,22 +103,6 @@ def test_components_are_named() -> None:
     model = Rasch(method="quasi").fit(value)
     assert model.status_ == "disconnected"
     assert "2 components" in model.message_
-
-
-@pytest.mark.parametrize(
-    ("params", "value", "slug"),
-    [
-        ({"link": "cloglog"}, np.zeros((2, 2)), "unknown-link"),
-        ({"method": "ml"}, np.zeros((2, 2)), "rasch-method"),
-        ({"link": "identity", "method": "quasi"}, np.zeros((2, 2)), "rasch-method"),
-        ({"ridge": 0.0}, np.zeros((2, 2)), "ridge"),
-        ({}, np.full((2, 2), 1.5), "scores-range"),
-        ({}, np.full((2, 2), np.nan), "scores-empty"),
-    ],
-)
-def test_wrong_input_is_refused(params: dict[str, object], value: Floats, slug: str) -> None:
-    with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-        Rasch(**params).fit(value)
 
 
 def test_predictions_on_real_scores_have_the_published_curl(peer_prediction: Path) -> None:

@@ -12,7 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.stats import LINKS, curl_ecdf, curl_quantiles, links_table
 from youden.stats.curl.link_table import SampledCurl, measure_curl
-from youden.stats.curl.rectangles import Corners, n_rectangles, sample_rectangles, shared_columns
+from youden.stats.curl.rectangles import Corners, n_rectangles, sample_rectangles
 from youden.streams import own_stream
 from youden.types import Scores
 from youden.types.pool import Floats
@@ -135,9 +135,3 @@ def test_scores_kept_as_columns_have_the_curl_of_their_matrix(exact_up_to: int) 
     found = measure_curl(columns, exact_up_to=exact_up_to)
     assert found.table() == measure_curl(value, exact_up_to=exact_up_to).table()
     assert "value" not in vars(columns)
-
-
-@pytest.mark.parametrize("gaps", [0.0, 0.6, 0.97])
-def test_shared_columns_are_counted_from_few_cells_and_from_many(gaps: float) -> None:
-    seen = ~np.isnan(scores(gaps=gaps, lattice=False, shape=(30, 400)))
-    np.testing.assert_array_equal(shared_columns(seen), seen.astype(int) @ seen.T.astype(int))

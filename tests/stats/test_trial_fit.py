@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -60,23 +59,6 @@ def test_where_every_pair_was_asked_abilities_are_means() -> None:
     # nothing is left to ask on these items; no interval has zero width
     assert (found.left > 0).all()
     assert (found.left < 0.02).all()
-
-
-def test_blocks_of_items_give_what_one_block_gives() -> None:
-    K, J = 6, 9
-    of, _ = block(K, J, 300, seed=3)
-    order = np.argsort(of.item, kind="stable")
-
-    def parts() -> Iterator[PairBlock]:
-        for start, stop in ((0, 4), (4, 5), (5, 9)):
-            rows = order[(of.item[order] >= start) & (of.item[order] < stop)]
-            item = of.item - np.int32(start)
-            yield PairBlock.of(item, of.first, of.second, of.value, n_items=stop - start, rows=rows)
-
-    whole, cut = fitted(of, K), trial_fit(parts, n_agents=K, n_items=J)
-    np.testing.assert_allclose(cut.ability, whole.ability, atol=1e-12)
-    np.testing.assert_allclose(cut.covariance.covariance, whole.covariance.covariance, atol=1e-14)
-    np.testing.assert_allclose(cut.left, whole.left, atol=1e-12)
 
 
 def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -22,8 +17,6 @@ from youden.stats.trials.trial_errors import covariance_on_these_items
 from youden.types import Plan
 from youden.types.pool import Floats
 
-ROOT = Path(__file__).parents[2]
-
 
 def means(plan: Plan, answer: Floats) -> Floats:
     agent = np.append(plan.first, plan.second)
@@ -35,14 +28,9 @@ def over_items(plan: Plan, answer: Floats) -> CentredCovariance:
     return covariance_over_clusters(of.by_item, of.weight)
 
 
-def on_these_items(plan: Plan, answer: Floats, *, n_items: int | None = None, n_blocks: int = 1) -> CentredCovariance:
-    """From so many blocks of items."""
-    J = n_items or plan.n_items
-    rows = [np.flatnonzero(np.isin(plan.item, items)) for items in np.array_split(np.arange(J), n_blocks)]
-    blocks = [
-        PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J, rows=of) for of in rows
-    ]
-    return covariance_on_these_items(lambda: blocks, ability=means(plan, answer), n_items=J)
+def on_these_items(plan: Plan, answer: Floats) -> CentredCovariance:
+    block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=plan.n_items)
+    return covariance_on_these_items(lambda: [block], ability=means(plan, answer), n_items=plan.n_items)
 
 
 def by_slot(plan: Plan, answer: Floats) -> CentredCovariance:
@@ -161,13 +149,6 @@ def test_trials_without_a_slot_are_refused() -> None:
         covariance_on_these_items(lambda: [block], ability=np.ones(5), n_items=6)
 
 
-def test_blocks_of_items_add_up_to_the_covariance_of_all() -> None:
-    plan = cyclic(7, 12, 40)
-    answer = np.random.default_rng(0).random(len(plan))
-    whole, parts = (on_these_items(plan, answer, n_blocks=n) for n in (1, 5))
-    np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-12, atol=1e-16)
-
-
 def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_before_72_items() -> None:
     plan = cyclic(5, 12, 12)
     alike = quiet_difference(contributions(plan, np.ones(len(plan))), 0, 1)
@@ -278,13 +259,3 @@ def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twent
     rng, ability, of = np.random.default_rng(0), np.array([0.3, 0.3, 0.0, -0.3]), covariance(0.05**2, 4)
     named = [differences(ability + 0.05 * rng.standard_normal(4), of).best is not None for _ in range(2000)]
     assert 0.035 <= np.mean(named) <= 0.065
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_uncertainty_runs(tmp_path: Path) -> None:
-    out = tmp_path / "found.json"
-    script = [sys.executable, str(ROOT / "benchmarks" / "uncertainty.py"), "--smoke", "--out", str(out)]
-    subprocess.run([*script, "--shared", str(tmp_path)], check=True, capture_output=True)
-    found = json.loads(out.read_text(encoding="utf-8"))
-    assert found["intervals"]["kind, simulated 8 × 12, 20 %"]["covered"] > 0.5
-    assert all(0 <= row["covered"] <= 1 for row in found["nearly_alike"].values())
