@@ -1,15 +1,20 @@
-"""Every registered baseline through one contract, then each by what only it promises."""
+"""Every registered baseline through one contract; Rasch models; what the additive part leaves."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import expit, ndtr
 
+from worlds import published_scores
 from youden import ClippedLinear
 from youden.errors import ConfigError, StatisticsError
-from youden.stats import BASELINES
+from youden.stats import BASELINES, LINKS, Rasch, curl_quantiles, rank_one_test, residual_map
 from youden.stats import baselines as nuclear_norm
 from youden.stats.baselines import GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
 from youden.types import Scores
@@ -158,3 +163,174 @@ def test_folds_hold_each_observed_cell_once_and_equally_many(seed: int, n_folds:
     fold = draw_folds(observed, n_folds=n_folds, seed=seed)
     assert ((fold >= 0) == observed).all()
     assert np.ptp(np.bincount(fold[observed], minlength=n_folds)) <= 1
+
+
+CURVED = pytest.mark.parametrize("link", ["probit", "logit"])
+
+
+def gappy(seed: int, *, n_agents: int = 5, n_items: int = 8) -> Floats:
+    rng = np.random.default_rng(seed)
+    value = np.clip(rng.normal(0.2, 0.5, (n_agents, n_items)), -1, 1)
+    value[rng.random(value.shape) < 0.2] = np.nan
+    value[0], value[:, 0] = 0.3, 0.1
+    return value
+
+
+def quasi_twin(value: Floats, link: str, *, ridge: float) -> Floats:
+    """Predictions at the optimum of the quasi-likelihood, by a general-purpose optimiser (scipy 1.17, BFGS)."""
+    mean = {"logit": expit, "probit": ndtr}[link]
+    seen = ~np.isnan(value)
+    p = (value[seen] + 1) / 2
+    K, J = value.shape
+
+    def eta(x: Floats) -> Floats:
+        return x[:K, None] - (x[K:] - x[K:].mean())
+
+    def loss(x: Floats) -> float:
+        mu = mean(eta(x)[seen])
+        penalty = (x[:K] ** 2).sum() + ((x[K:] - x[K:].mean()) ** 2).sum()
+        return float(-(p * np.log(mu) + (1 - p) * np.log1p(-mu)).sum() + ridge / 2 * penalty)
+
+    return 2 * mean(eta(minimize(loss, np.zeros(K + J), method="BFGS", options={"gtol": 1e-7}).x)) - 1
+
+
+@CURVED
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_quasi_likelihood_is_at_its_optimum(link: str, seed: int) -> None:
+    value = gappy(seed, n_agents=3, n_items=4)
+    model = Rasch(link=link, method="quasi", ridge=0.1).fit(value)
+    assert model.status_ == "ok"
+    np.testing.assert_allclose(model.predict(), quasi_twin(value, link, ridge=0.1), atol=1e-4)
+
+
+@CURVED
+@pytest.mark.parametrize("method", ["least-squares", "quasi"])
+def test_a_matrix_additive_on_the_link_is_given_back(link: str, method: str) -> None:
+    theta, b = np.array([0.1, 0.5, 0.9]), np.array([-0.4, -0.1, 0.2, 0.3])
+    value = LINKS[link].inverse(theta[:, None] - b)
+    value[1, 2] = np.nan
+    model = Rasch(link=link, method=method, ridge=1e-9).fit(value)
+    np.testing.assert_allclose(model.ability_, theta, atol=1e-6)
+    np.testing.assert_allclose(model.difficulty_, b, atol=1e-6)
+    np.testing.assert_allclose(model.predict(), LINKS[link].inverse(theta[:, None] - b), atol=1e-6)
+
+
+def test_the_identity_link_is_the_linear_fit() -> None:
+    value = gappy(4) / 2
+    model, linear = Rasch(link="identity").fit(value), ClippedLinear().fit(value)
+    np.testing.assert_allclose(model.predict(), linear.predict(), atol=1e-9)
+    assert curl_quantiles(model.ability_[:, None] - model.difficulty_).max() < 1e-12
+
+
+@CURVED
+def test_quasi_likelihood_settles_where_agents_and_items_are_saturated(link: str) -> None:
+    value = gappy(5)
+    value[0], value[:, 0] = 1, -1
+    model = Rasch(link=link, method="quasi").fit(value)
+    assert model.status_ == "ok"
+    assert model.n_rounds_ < 40
+    assert (np.abs(model.predict()) <= 1).all()
+    assert model.ability_.argmax() == 0
+
+
+def test_agents_and_items_never_seen_are_nan() -> None:
+    value = gappy(7)
+    value[2] = value[:, 3] = np.nan
+    for method in ("least-squares", "quasi"):
+        model = Rasch(method=method).fit(value)
+        assert np.isnan(model.ability_).tolist() == [False, False, True, False, False]
+        unseen = np.isnan(model.predict())
+        assert unseen[2].all()
+        assert unseen[:, 3].all()
+        assert unseen.sum() == 8 + 5 - 1
+
+
+def test_components_are_named() -> None:
+    value = np.full((4, 4), np.nan)
+    value[:2, :2] = value[2:, 2:] = [[0.1, 0.2], [0.3, 0.5]]
+    model = Rasch(method="quasi").fit(value)
+    assert model.status_ == "disconnected"
+    assert "2 components" in model.message_
+
+
+def test_predictions_on_real_scores_have_the_published_curl(peer_prediction: Path) -> None:
+    """Project statistics: logit .010 / .074 on PubMed (the paper .009 / .072), the identity 0."""
+    value = published_scores(peer_prediction, "pubmed_200_config_results")
+    np.testing.assert_allclose(curl_quantiles(Rasch(link="logit").fit(value).predict()), [0.010, 0.074], atol=5e-4)
+    np.testing.assert_allclose(curl_quantiles(Rasch(link="identity").fit(value).predict()), 0, atol=1e-12)
+
+
+def uniform_with_gaps(seed: int, *, shape: tuple[int, int] = (5, 9), gaps: float = 0.4) -> Floats:
+    rng = np.random.default_rng(seed)
+    value = rng.uniform(-1, 1, shape)
+    value[rng.random(shape) < gaps] = np.nan
+    value[0, 0] = 0.25
+    return value
+
+
+def least_squares_residuals(value: Floats) -> Floats:
+    """numpy's lstsq on indicator columns: the minimum-norm solution leaves the same residuals whatever the gauge."""
+    agent, item = np.nonzero(~np.isnan(value))
+    K, J = value.shape
+    X = np.zeros((len(agent), K + J))
+    X[np.arange(len(agent)), agent], X[np.arange(len(agent)), K + item] = 1, -1
+    x = np.linalg.lstsq(X, value[agent, item], rcond=None)[0]
+    residual = np.full(value.shape, np.nan)
+    residual[agent, item] = value[agent, item] - X @ x
+    return residual
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), gaps=st.sampled_from([0.0, 0.4, 0.8]), tall=st.booleans())
+def test_residuals_and_r2_are_those_of_least_squares_on_any_pattern(seed: int, gaps: float, tall: bool) -> None:
+    value = uniform_with_gaps(seed, gaps=gaps, shape=(9, 5) if tall else (5, 9))
+    found, truth = residual_map(value), least_squares_residuals(value)
+    np.testing.assert_allclose(found.residual, truth, atol=1e-5)
+    seen = value[~np.isnan(value)]
+    if np.ptp(seen) > 0:
+        assert found.r2 == pytest.approx(1 - np.nansum(truth**2) / ((seen - seen.mean()) ** 2).sum(), abs=1e-9)
+    for rms, axis in ((found.agent_rms, 1), (found.item_rms, 0)):
+        squares, n = np.nansum(truth**2, axis=axis), (~np.isnan(truth)).sum(axis=axis)
+        np.testing.assert_allclose(rms[n > 0], np.sqrt(squares[n > 0] / n[n > 0]), atol=1e-5)
+        assert np.isnan(rms[n == 0]).all()
+
+
+def noisy(seed: int, *, strength: float) -> Floats:
+    """Additive, plus noise of every agent's and item's own size, plus `strength` times a pattern u_i·v_j."""
+    rng = np.random.default_rng(seed)
+    size = np.outer(rng.uniform(0.3, 2, 8), rng.uniform(0.3, 2, 25))
+    value = rng.normal(size=(8, 1)) + rng.normal(size=25) + size * rng.normal(size=(8, 25))
+    value += strength * np.outer(rng.normal(size=8), rng.normal(size=25))
+    value[rng.random(value.shape) < 0.2] = np.nan
+    return value / (1.01 * np.nanmax(np.abs(value)))
+
+
+def test_the_rank_one_test_keeps_its_level_under_uneven_noise_and_finds_a_pattern() -> None:
+    rng = np.random.default_rng(0)
+    null = [rank_one_test(noisy(seed, strength=0), rng=rng, n_draws=39).p_value for seed in range(120)]
+    assert np.mean(np.array(null) <= 0.1) < 0.18
+    found = [rank_one_test(noisy(seed, strength=2), rng=rng, n_draws=39).p_value for seed in range(20)]
+    assert np.mean(np.array(found) <= 0.1) > 0.9
+
+
+def test_the_pattern_found_is_the_one_put_in() -> None:
+    rng = np.random.default_rng(5)
+    u, v = rng.normal(size=10), rng.normal(size=30)
+    value = 0.1 * np.outer(u - u.mean(), v - v.mean()) + 0.01 * rng.normal(size=(10, 30))
+    result = rank_one_test(value, rng=rng, n_draws=19)
+    assert result.share > 0.9
+    assert result.p_value == 1 / 20
+    assert abs(np.corrcoef(result.agent, u)[0, 1]) > 0.99
+    assert (
+        np.corrcoef(np.outer(result.agent, result.item).ravel(), np.outer(u - u.mean(), v - v.mean()).ravel())[0, 1]
+        > 0.99
+    )
+    assert result.agent[np.abs(result.agent).argmax()] > 0
+
+
+def test_nothing_left_and_two_agents_say_nothing() -> None:
+    theta, b = np.array([0.1, 0.4, 0.6]), np.array([-0.3, 0.0, 0.1, 0.2])
+    assert rank_one_test(theta[:, None] - b, rng=np.random.default_rng(0)).p_value == 1
+    two = rank_one_test(uniform_with_gaps(6, shape=(2, 9), gaps=0), rng=np.random.default_rng(0), n_draws=9)
+    assert (two.share, two.p_value) == (pytest.approx(1), 1)

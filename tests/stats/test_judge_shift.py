@@ -1,6 +1,8 @@
-"""One judge against another, agent by agent: what moves, what only looks as if it did, and how alike they would rank."""
+"""One judge against another: shifts of agents, of labels, and along a curved relation."""
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
 from youden.stats import spearman
-from youden.stats.judges.judge_shift import judge_shift, ranking_seen
-from youden.types.pool import Floats, Ids
+from youden.stats.judges.curved_relation import curve_share, curved_relation
+from youden.stats.judges.judge_shift import judge_shift, label_shift, ranking_seen
+from youden.types.pool import Bools, Floats, Ids
 
 K = 8
 
@@ -184,3 +187,216 @@ def test_a_judge_that_always_says_yes_has_no_ranking_to_compare() -> None:
     one = np.ones(len(first))
     found = judge_shift(first, second, one, answers(first, second, seed=0), n_agents=K)
     assert np.isnan(ranking_seen(found, rng=np.random.default_rng(0)).rho)
+
+
+def plain(value: Floats, covariate: Floats | None = None) -> tuple[Floats, Floats]:
+    """Score and information of least squares on 1 and the covariate."""
+    known = np.column_stack([np.ones(len(value)), *([] if covariate is None else [covariate])])
+    off = np.eye(len(value)) - known @ np.linalg.pinv(known)
+    return off @ value, off
+
+
+def slow_p(value: Floats, member: Bools, covariate: Floats, *, shift: float) -> float:
+    """Two-sided p-value of `shift` over every deal, each fitted by least squares."""
+    K = len(value)
+
+    def statistic(dealt: Floats) -> float:
+        known = np.column_stack([np.ones(K), covariate])
+        left = dealt - known @ np.linalg.lstsq(known, dealt, rcond=None)[0]
+        return float(left @ (value - shift * member) / np.sqrt(left @ left))
+
+    deals = [np.isin(np.arange(K), chosen).astype(float) for chosen in combinations(range(K), int(member.sum()))]
+    u = np.array([statistic(dealt) for dealt in deals])
+    own = statistic(member.astype(float))
+    return float(min(1, 2 * min((u >= own - 1e-9).mean(), (u <= own + 1e-9).mean())))
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=10, deadline=None)
+def test_p_value_and_interval_equal_the_slow_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    value, covariate = rng.standard_normal(8), rng.standard_normal(8)
+    member = np.arange(8) < 3
+    found = label_shift(*plain(value, covariate), member, rng=rng, level=0.9)
+    known = np.column_stack([np.ones(8), covariate, member])
+    assert found.shift == pytest.approx(np.linalg.lstsq(known, value, rcond=None)[0][2])
+    assert found.n_deals == 56
+    assert found.p_value == pytest.approx(slow_p(value, member, covariate, shift=0))
+    for inside, outside in ((found.low + 1e-6, found.low - 1e-6), (found.high - 1e-6, found.high + 1e-6)):
+        assert slow_p(value, member, covariate, shift=inside) > 0.1
+        assert slow_p(value, member, covariate, shift=outside) <= 0.1
+
+
+def test_random_deals_come_close_to_all_of_them() -> None:
+    rng = np.random.default_rng(0)
+    value, member = rng.standard_normal(14), np.arange(14) < 4
+    every = label_shift(*plain(value), member, rng=rng)
+    some = label_shift(*plain(value), member, rng=rng, n_deals=900)
+    assert every.n_deals == 1001
+    assert some.n_deals == 901
+    assert some.p_value == pytest.approx(every.p_value, abs=0.06)
+    assert some.low == pytest.approx(every.low, abs=0.3)
+
+
+def test_intervals_cover_what_was_planted_among_agents_that_differ_by_themselves() -> None:
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        covariate, member = rng.standard_normal(20), rng.permutation(20) < 6
+        value = 0.5 * covariate + 0.3 * member + rng.standard_normal(20)
+        found = label_shift(*plain(value, covariate), member, rng=rng, n_deals=499)
+        covered += found.low <= 0.3 <= found.high
+    assert 182 <= covered <= 198
+
+
+def test_a_label_that_one_agent_carries_can_never_be_told_from_luck() -> None:
+    value = np.array([100.0, 0, 0.1, 0.2, 0.3])
+    found = label_shift(*plain(value), np.arange(5) == 0, rng=np.random.default_rng(0))
+    assert not found.reachable
+    assert found.p_value == pytest.approx(0.4)
+
+
+def test_a_label_that_follows_the_covariate_exactly_says_nothing() -> None:
+    member = np.arange(6) < 3
+    found = label_shift(*plain(np.arange(6.0), member.astype(float)), member, rng=np.random.default_rng(0))
+    assert not found.reachable
+    assert found.p_value == 1
+
+
+def test_labels_of_all_or_none_are_refused() -> None:
+    for member in (np.ones(4, dtype=bool), np.zeros(4, dtype=bool)):
+        with pytest.raises(StatisticsError, match=r"\[label-all\]"):
+            label_shift(*plain(np.arange(4.0)), member, rng=np.random.default_rng(0))
+    with pytest.raises(StatisticsError):
+        label_shift(*plain(np.arange(4.0)), np.ones(3, dtype=bool), rng=np.random.default_rng(0))
+
+
+N_AGENTS = 12
+FULL, LITTLE = np.array([0.15, 0.75, 0.95]), np.array([0.02, 0.05, 0.95])
+
+
+def threshold_judges(seed: int, *, times: int = 8) -> tuple[Ids, Ids, Floats, Floats]:
+    """Two judges who see the same grades of no, little and full gain and say yes by FULL and by LITTLE."""
+    rng = np.random.default_rng(seed)
+    first, second = (np.tile(part, times).astype(np.int32) for part in np.nonzero(~np.eye(N_AGENTS, dtype=bool)))
+    strength = np.linspace(-1.2, 1.2, N_AGENTS)
+    seen = strength[first] + strength[second] + rng.logistic(size=len(first))
+    grade = (seen > -0.9).astype(int) + (seen > 0.9)
+    one, other = ((rng.random(len(first)) < chance[grade]).astype(np.float64) for chance in (FULL, LITTLE))
+    return first, second, one, other
+
+
+def relation_of(first: Ids, second: Ids, one: Floats) -> tuple[Floats, Floats, Floats]:
+    agents = np.zeros((len(first), N_AGENTS))
+    agents[np.arange(len(first)), first] = agents[np.arange(len(first)), second] = 1
+    a = np.asarray(np.linalg.lstsq(agents, one, rcond=None)[0])
+    return agents, a, one - agents @ a
+
+
+@pytest.mark.slow
+def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
+    first, second, one, other = threshold_judges(0, times=2)
+    agents, a, luck = relation_of(first, second, one)
+    found = curved_relation(first, second, a, luck, other)
+    x = (a - a.mean()) / a.std()
+    fixed = np.column_stack([np.ones(len(one)), agents @ x, agents @ x**2, luck, luck * (agents @ x)])
+
+    def off(known: Floats, inverse: Floats) -> Floats:
+        """P = V⁻¹ − V⁻¹X(X'V⁻¹X)⁻¹X'V⁻¹."""
+        return inverse - inverse @ known @ np.linalg.inv(known.T @ inverse @ known) @ known.T @ inverse
+
+    def fit(known: Floats, random: Floats) -> tuple[float, float, Floats]:
+        """Restricted likelihood on a grid of τ²/σ²: the ratio, σ² and V⁻¹, each by dense matrices."""
+        best: tuple[float, float, float, Floats] | None = None
+        for ratio in np.append(0.0, np.geomspace(1e-4, 10, 150)):
+            inverse = np.linalg.inv(np.eye(len(one)) + ratio * random @ random.T)
+            normal, P = known.T @ inverse @ known, off(known, inverse)
+            squares, freedom = float(other @ P @ other), len(one) - known.shape[1]
+            log = -0.5 * (
+                freedom * np.log(squares)
+                - np.linalg.slogdet(inverse)[1]
+                + np.linalg.slogdet(normal)[1]
+                - np.linalg.slogdet(known.T @ known)[1]
+            )
+            if best is None or log > best[0]:
+                best = (log, ratio, squares / freedom, inverse)
+        return best[1:]
+
+    _, _, inverse = fit(fixed, agents)
+    P = off(fixed, inverse)
+    np.testing.assert_allclose(found.plain_score, agents.T @ P @ other, atol=1e-8)
+    np.testing.assert_allclose(found.plain_information, agents.T @ P @ agents, atol=1e-8)
+    P = off(np.column_stack([fixed[:, :3], one]), inverse)
+    np.testing.assert_allclose(found.score, agents.T @ P @ other, atol=1e-8)
+    np.testing.assert_allclose(found.information, agents.T @ P @ agents, atol=1e-8)
+    np.testing.assert_allclose(found.variance, agents.T @ P @ agents, atol=1e-8)
+    i = 3
+    ratio, variance, inverse = fit(np.column_stack([fixed, agents[:, i]]), np.delete(agents, i, axis=1))
+    known = np.column_stack([fixed, agents[:, i]])
+    normal = np.linalg.inv(known.T @ inverse @ known)
+    assert found.shift[i] == pytest.approx((normal @ known.T @ inverse @ other)[-1])
+    everything = np.column_stack([fixed, agents])
+    left = (other - everything @ np.linalg.pinv(everything) @ other) ** 2
+    noisier = max(left[agents[:, i] == 1].mean() / left.mean(), 1)
+    assert found.error[i] == pytest.approx(np.sqrt(variance * (noisier * normal[-1, -1] + ratio)))
+
+
+def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_does() -> None:
+    false, found = 0, 0
+    for seed in range(40):
+        first, second, one, other = threshold_judges(seed)
+        _, a, luck = relation_of(first, second, one)
+        false += curved_relation(first, second, a, luck, other).p_value.min() < 0.05 / N_AGENTS
+        liked = (first == 4) | (second == 4)
+        rng = np.random.default_rng([seed, 1])
+        more = np.where(liked & (rng.random(len(other)) < 0.35), 1.0, other)
+        found += np.argmin(curved_relation(first, second, a, luck, more).p_value) == 4
+    assert false <= 6
+    assert found >= 36
+
+
+@pytest.mark.slow
+def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() -> None:
+    """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
+    first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))
+    ability, strongest = np.linspace(0.0, 0.3, 30), (np.arange(30) >= 20).astype(float)
+    plain, freed = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        seen = ability + 0.02 * rng.standard_normal(30)
+        answer = ability[first] + ability[second] + 0.2 * rng.standard_normal(len(first))
+        luck = rng.standard_normal(len(first)) - seen[first] - seen[second]
+        for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.02**2), freed)):
+            found = curved_relation(first, second, seen, luck, answer, doubt=doubt)
+            kept.append(strongest @ found.score / (strongest @ found.information @ strongest))
+    assert np.mean(plain) > 0.01
+    assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
+
+
+def test_an_agent_whose_trials_are_noisier_than_all_has_the_larger_error() -> None:
+    first, second = (np.tile(part, 6).astype(np.int32) for part in np.nonzero(~np.eye(N_AGENTS, dtype=bool)))
+    ability = np.linspace(0.0, 0.3, N_AGENTS)
+    rng = np.random.default_rng(0)
+    loud = (first == 3) | (second == 3)
+    noise = rng.standard_normal(len(first)) * np.where(loud, 0.6, 0.1)
+    luck = rng.standard_normal(len(first))
+    found = curved_relation(first, second, ability, luck, ability[first] + ability[second] + noise)
+    assert np.argmax(found.error) == 3
+    assert found.error[3] > 1.5 * np.median(found.error)
+
+
+def test_a_judge_that_repeats_the_one_or_sees_no_difference_moves_nobody() -> None:
+    first, second, one, other = threshold_judges(1)
+    _, a, luck = relation_of(first, second, one)
+    same = curved_relation(first, second, a, luck, one)
+    assert np.abs(same.shift).max() < 1e-9
+    assert same.p_value.min() > 0.99
+    flat = curved_relation(first, second, np.full(N_AGENTS, 0.5), np.zeros(len(one)), other)
+    assert np.isfinite(flat.shift).all()
+
+
+def test_the_strongest_stand_on_the_curve_and_scattered_agents_do_not() -> None:
+    ability = np.linspace(0, 1, 30)
+    assert curve_share(ability, (np.arange(30) >= 20).astype(float)) > 0.6
+    assert curve_share(ability, (np.arange(30) % 3 == 0).astype(float)) < 0.05
+    assert np.isnan(curve_share(ability[:4], np.array([1.0, 0, 0, 0])))

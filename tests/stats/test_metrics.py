@@ -1,16 +1,20 @@
-"""Agreement of rankings, separation of groups, error of predictions."""
+"""Rank correlations, AUC and RMSE with intervals; proportions and their differences; agreement of cells."""
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom, binomtest, multinomial, spearmanr
 
 from youden.errors import StatisticsError
 from youden.stats import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
+from youden.stats.base.proportions import difference, paired_difference, proportion
+from youden.stats.judges.cell_agreement import cell_correlation
 
 A = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
 B = np.array([0.8, 0.9, 0.4, 0.5, 0.0, 0.1])
@@ -151,3 +155,139 @@ def test_a_sampled_auc_covers_the_truth_in_small_groups() -> None:
         got = sampled_auc(x, np.arange(12) < 4)
         hits += got.low <= 0.8 <= got.high
     assert 0.92 <= hits / 400 <= 0.99
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+@settings(max_examples=30, deadline=None)
+def test_a_proportion_has_scipys_wilson_interval(counts: tuple[int, int]) -> None:
+    n_yes, n = counts
+    found, theirs = proportion(n_yes, n), binomtest(n_yes, n).proportion_ci(method="wilson")
+    assert (found.value, found.low, found.high) == pytest.approx((n_yes / n, theirs.low, theirs.high), abs=1e-9)
+
+
+def test_a_difference_is_newcombes_in_his_own_examples() -> None:
+    """Newcombe (1998), table II, method 10: 56/70 − 48/80, 9/10 − 3/10, 5/56 − 0/29, 10/10 − 0/10."""
+    cases = {(56, 70, 48, 80): (0.0524, 0.3339), (9, 10, 3, 10): (0.1705, 0.8090), (5, 56, 0, 29): (-0.0381, 0.1926)}
+    cases[10, 10, 0, 10] = (0.6075, 1.0)
+    for (a, m, b, n), ends in cases.items():
+        found = difference(proportion(a, m), proportion(b, n))
+        assert (found.low, found.high) == pytest.approx(ends, abs=5e-5)
+
+
+def test_a_paired_difference_by_hand() -> None:
+    """Agresti and Min (2005): 9 and 3 of 40 pairs: (6 ± 1.96·√(13 − 36/42))/42."""
+    found = paired_difference(9, 3, 40)
+    half = 1.959964 * math.sqrt(13 - 36 / 42) / 42
+    assert (found.value, found.low, found.high) == pytest.approx((0.15, 6 / 42 - half, 6 / 42 + half), abs=1e-6)
+
+
+def test_nothing_counted_is_unknown_and_impossible_counts_are_refused() -> None:
+    empty = proportion(0, 0)
+    assert math.isnan(empty.value)
+    assert math.isnan(difference(proportion(1, 2), empty).low)
+    assert math.isnan(paired_difference(0, 0, 0).value)
+    for wrong in ((3, 2), (-1, 2)):
+        with pytest.raises(StatisticsError, match=r"\[counts\]"):
+            proportion(*wrong)
+    with pytest.raises(StatisticsError, match=r"\[counts\]"):
+        paired_difference(3, 3, 5)
+
+
+def test_wilson_covers_95_in_the_mean_at_a_calibrations_size() -> None:
+    """Exact, over rates from .005 to .5: the figures in the module's docstring."""
+    for n in (30, 36, 40):
+        yes = np.arange(n + 1)
+        found = [proportion(int(k), n) for k in yes]
+        low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+        rates = np.linspace(0.005, 0.5, 500)
+        cover = np.array([(binom.pmf(yes, n, p) * ((low <= p) & (p <= high))).sum() for p in rates])
+        assert cover.mean() == pytest.approx(0.952, abs=0.002)
+        assert ((cover >= 0.93) & (cover <= 0.97)).mean() >= 0.88
+
+
+def test_paired_differences_cover_95_in_the_mean_at_a_calibrations_size() -> None:
+    """Exact, over yes-rates .4 to .85 that differ by up to .3 with the order."""
+    n, rng = 36, np.random.default_rng(0)
+    cells = np.array([(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)])
+    found = [paired_difference(int(b), int(c), n) for b, c, _ in cells]
+    low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+    cover = []
+    for _ in range(60):
+        tpr, order = rng.uniform(0.4, 0.85), rng.uniform(-0.3, 0.3)
+        one, other, stays = tpr + order / 2, tpr - order / 2, rng.uniform(0, 1)
+        only_first = stays * max(0.0, order) + (1 - stays) * one * (1 - other)
+        only_second = stays * max(0.0, -order) + (1 - stays) * other * (1 - one)
+        chance = multinomial.pmf(cells, n, [only_first, only_second, 1 - only_first - only_second])
+        cover.append(float((chance * ((low <= order) & (order <= high))).sum()))
+    assert np.mean(cover) == pytest.approx(0.95, abs=0.01)
+    assert min(cover) > 0.92
+
+
+def cells(n_agents: int, n_items: int, *, rho: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Cells that correlate ρ among agents within items, of items whose difficulties the two sides share."""
+    rng = np.random.default_rng(seed)
+    items = 3 * rng.normal(size=n_items)
+    one = rng.normal(size=(n_agents, n_items))
+    other = rho * one + np.sqrt(1 - rho**2) * rng.normal(size=(n_agents, n_items))
+    return one + items, other + items
+
+
+def test_both_figures_are_those_of_a_loop_over_items() -> None:
+    one, other = cells(7, 9, rho=0.5)
+    one[0, :4], other[3, 5], other[:, 8] = np.nan, np.nan, 1.0
+    both = ~(np.isnan(one) | np.isnan(other))
+    found = cell_correlation(one, other)
+    assert found.n_cells == both.sum()
+    assert found.overall.value == pytest.approx(spearmanr(one[both], other[both]).statistic)
+    by_item = [spearmanr(one[both[:, j], j], other[both[:, j], j]).statistic for j in range(8)]
+    assert found.n_items == 8
+    assert found.within.value == pytest.approx(np.mean(by_item))
+    assert found.overall.low < found.overall.value < found.overall.high
+    assert found.within.low < found.within.value < found.within.high
+
+
+def test_difficulty_that_both_sides_share_is_in_the_overall_figure_alone() -> None:
+    found = cell_correlation(*cells(20, 60, rho=0.0))
+    assert found.overall.low > 0.5
+    assert found.within.low < 0 < found.within.high
+
+
+@pytest.mark.slow
+def test_intervals_over_items_cover_the_figure_of_many_items() -> None:
+    truth = cell_correlation(*cells(8, 1_000, rho=0.6, seed=1))
+    hits = np.zeros(2)
+    for seed in range(100):
+        found = cell_correlation(*cells(8, 15, rho=0.6, seed=seed + 2))
+        hits += [
+            found.overall.low <= truth.overall.value <= found.overall.high,
+            found.within.low <= truth.within.value <= found.within.high,
+        ]
+    assert (hits / 100 >= 0.9).all(), hits
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.full((3, 3), np.nan), np.ones((3, 3))),
+        (np.ones((3, 3)), np.arange(9.0).reshape(3, 3)),
+        (np.empty((0, 0)), np.empty((0, 0))),
+    ],
+)
+def test_where_nothing_varies_there_is_no_figure(one: np.ndarray, other: np.ndarray) -> None:
+    found = cell_correlation(one, other)
+    assert np.isnan([found.overall.value, found.overall.low, found.within.value, found.within.high]).all()
+    assert found.overall.method == "none: nothing varies"
+
+
+def test_two_items_have_figures_without_intervals() -> None:
+    found = cell_correlation(*cells(6, 2, rho=0.5))
+    assert not np.isnan(found.overall.value)
+    assert np.isnan([found.overall.low, found.within.low]).all()
+    assert found.within.method == "none: 2 items are too few"
+
+
+def test_items_that_all_have_one_correlation_make_no_interval() -> None:
+    found = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within
+    assert found.value == pytest.approx(1)
+    assert np.isnan([found.low, found.high]).all()
+    assert found.method == "none: all 3 items have the same"
