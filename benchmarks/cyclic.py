@@ -18,7 +18,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from recorded import SHARED, rates_of
-from youden import ClippedLinear, TrialMean, make_plan
+from youden import ClippedLinear, make_plan
+from youden.pipeline.abilities import mean_abilities
 from youden.types import PAIRED, Agent, Item, Pool, Rates, Verdicts
 from youden.types.pool import Floats
 
@@ -60,13 +61,11 @@ def one_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case: Ca
     missing = np.zeros(len(plan), dtype=np.int8)
     result = Verdicts(plan, answer, np.rint(answer), missing, {"name": "replayed D"})
     figures: list[float] = []
-    for model in (
-        TrialMean(target="these-items").fit(result),
-        ClippedLinear().fit(result.rates().training_scores()),
-    ):
-        centre, true = model.ability_.mean(), dense - dense.mean()
-        covered = (model.low_ - centre <= true) & (true <= model.high_ - centre)
-        figures += [float(spearmanr(model.ability_, dense).statistic), float(covered.mean())]
+    means, model = mean_abilities(result, target="these-items"), ClippedLinear().fit(result.rates().training_scores())
+    for ability, low, high in (means.ability, means.low, means.high), (model.ability_, model.low_, model.high_):
+        centre, true = ability.mean(), dense - dense.mean()
+        covered = (low - centre <= true) & (true <= high - centre)
+        figures += [float(spearmanr(ability, dense).statistic), float(covered.mean())]
     return figures
 
 
@@ -92,12 +91,11 @@ def own_rates_table(rates: Rates, *, percents: tuple[float, ...], n_seeds: int) 
                 place = plan.item, plan.first, plan.second
                 answer = np.where(plan.arm == PAIRED, paired[place], independent[place])
                 missing = np.zeros(len(plan), dtype=np.int8)
-                model = TrialMean(target="these-items").fit(
-                    Verdicts(plan, answer, np.rint(answer), missing, {"name": "decoded"})
-                )
-                half = (model.high_ - model.low_) / 2
-                covered = np.abs(model.ability_ - model.ability_.mean() - (dense - dense.mean())) <= half
-                rho = float(spearmanr(model.ability_, dense).statistic)
+                verdicts = Verdicts(plan, answer, np.rint(answer), missing, {"name": "decoded"})
+                means = mean_abilities(verdicts, target="these-items")
+                half = (means.high - means.low) / 2
+                covered = np.abs(means.ability - means.ability.mean() - (dense - dense.mean())) <= half
+                rho = float(spearmanr(means.ability, dense).statistic)
                 draws.append([covered.mean(), covered[high], half.mean(), half[high], rho, plan.n_independent or 0])
             names = ("covered", "covered_high", "halfwidth", "halfwidth_high", "rho", "n_independent")
             table[f"{percent:g} %, {arm or 'own'}"] = dict(

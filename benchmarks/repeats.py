@@ -20,9 +20,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from recorded import DOMAINS, answers_of, dense_abilities
-from youden import TrialMean, make_plan
+from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.abilities import Aim
+from youden.pipeline.abilities import Aim, mean_abilities
 from youden.pipeline.multi_judge import as_asked, learned, spread_of
 from youden.pipeline.ranking import trial_abilities
 from youden.stats.trials.variance_parts import variance_parts
@@ -80,9 +80,9 @@ def coverage(n: int) -> Iterator[tuple[str, float, bool]]:
                 rest = TOTAL * (1 - share)
                 of = (rest / 3, share * TOTAL / 2, pairs, rest / 3 - pairs)
                 world = World(plan, np.random.default_rng([seed, 1]), of)
-                found = TrialMean().fit(world.verdicts())
-                distance = found.ability_ - found.ability_.mean()
-                inside.append(np.abs(distance - world.truth) <= found.covariance_.half_width())
+                found = mean_abilities(world.verdicts())
+                distance = found.ability - found.ability.mean()
+                inside.append(np.abs(distance - world.truth) <= found.covariance.half_width())
             covered = float(np.mean(inside))
             beside = f", pairs {pairs}" if pairs else ""
             yield (
@@ -113,7 +113,7 @@ def parts(n: int) -> Iterator[tuple[str, float, bool]]:
                     asked["second"][used],
                     asked["item"][used],
                     result.answer[used],
-                    ability=TrialMean().fit(result).ability_,
+                    ability=mean_abilities(result).ability,
                     n_items=plan.n_items,
                     first_repeat=asked["first_repeat"][used],
                     second_repeat=asked["second_repeat"][used],
@@ -173,8 +173,8 @@ def judges(n: int) -> Iterator[tuple[str, float, bool]]:
                 predicted.append(np.abs(gap) <= half_width_of_another(two.by_judge))
             off = all_three.ability - all_three.ability.mean() - world.truth
             covered.append(np.abs(off) <= all_three.covariance.half_width())
-            one = TrialMean().fit(told[0])
-            plain.append(np.abs(one.ability_ - one.ability_.mean() - world.truth) <= one.covariance_.half_width())
+            one = mean_abilities(told[0])
+            plain.append(np.abs(one.ability - one.ability.mean() - world.truth) <= one.covariance.half_width())
         found = float(np.mean(predicted))
         yield f"a third judge within the prediction of two, spread {spread}", found, found >= 0.90
         yield (

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from youden import stats
     from youden.data.pools.pool_reader import read_pool
-    from youden.pipeline.abilities import TrialMean
     from youden.pipeline.ranking import rank, read_run
     from youden.pipeline.verdicts import judge, judge_async
     from youden.protocol.plan import make_plan
@@ -42,12 +41,10 @@ _HOMES = {
     "compare": "youden.study.agreement",
     "quality": "youden.workflows.quality",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
-    "TrialMean": "youden.pipeline.abilities",
 }
 
 __all__ = [
     "ClippedLinear",
-    "TrialMean",
     "__version__",
     "compare",
     "judge",

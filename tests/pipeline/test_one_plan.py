@@ -64,8 +64,6 @@ def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
             partial(youden.rank, verdicts, plan=plan),
             partial(youden.rank, verdicts, groups={"one-a0": "x"}),
             partial(verdicts.rates, plan),
-            partial(youden.TrialMean().fit, plan, verdicts),
-            partial(youden.TrialMean().fit, verdicts, plan),
         ]
     for rates, split in product((one.rates, other.rates), (one.plan.split, other.plan.split, None)):
         for scores in (rates.training_scores, rates.holdout_scores):
@@ -183,7 +181,7 @@ def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
         "rates-ids": lambda: replace(rates, first=rates.first + np.int32(K)),
         "score-kind": lambda: rates.training_scores(kind="rows"),
         "pool-shape": lambda: replace(plan.pool, items=plan.pool.items[1:]),
-        "trial-target": lambda: youden.TrialMean(target="items-and-judges").fit(verdicts),
+        "rank-method": lambda: youden.rank(verdicts, method="mean"),
     }
     refused["plan-shape "] = lambda: Rounds(None, (0, 1), every)
     for slug, make in refused.items():

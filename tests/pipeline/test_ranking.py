@@ -14,6 +14,7 @@ import youden
 from pools import answer_with, make_pool
 from worlds import analysed, verdicts
 from youden import make_plan
+from youden.errors import StatisticsError
 from youden.pipeline.abilities import TRIALS
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.extending import add_agents
@@ -62,6 +63,21 @@ RESULTS = {
     "apart": of_two_groups,
     "grown": of_a_run_that_grew,
 }
+
+
+def test_rank_uses_the_estimator_that_is_named() -> None:
+    cyclic, dense = RESULTS["cyclic"](), RESULTS["dense"]()
+    for result, automatic, other in (
+        (cyclic, "trial-mean", "additive-fit"),
+        (dense, "additive-fit", "trial-mean"),
+    ):
+        table = youden.rank(result)
+        pd.testing.assert_frame_equal(youden.rank(result, method=automatic), table)
+        assert youden.rank(result, method=other).attrs["method"] != table.attrs["method"]
+    assert youden.rank(cyclic).attrs["method"].startswith(f"{TRIALS}; ")
+    assert youden.rank(dense, method="trial-mean").low.isna().all()
+    with pytest.raises(StatisticsError, match=r"got 'mean'.*additive-fit\. \[rank-method\]"):
+        youden.rank(dense, method="mean")  # type: ignore[arg-type]
 
 
 def nearly_always_right(**plan: object) -> Verdicts:

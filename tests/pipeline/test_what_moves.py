@@ -14,10 +14,11 @@ import pytest
 
 from commands import Youden
 from pools import make_pool
-from youden import TrialMean, make_plan
+from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError, StatisticsError
 from youden.pipeline import variance_components
+from youden.pipeline.abilities import mean_abilities
 from youden.pipeline.multi_judge import judge_spread, learned, spread_of
 from youden.pipeline.variance_components import study_variance
 from youden.stats.trials.variance_parts import VarianceParts, variance_parts
@@ -55,7 +56,7 @@ def parts_of(result: Verdicts) -> VarianceParts:
         plan.second[used],
         plan.item[used],
         result.answer[used],
-        ability=TrialMean().fit(result).ability_,
+        ability=mean_abilities(result).ability,
         n_items=plan.n_items,
         **repeats,
     )
@@ -82,11 +83,11 @@ def test_the_parts_of_an_ability_come_to_its_error() -> None:
     gaps, said = [], []
     for seed in range(25):
         result = answers(plan, seed=seed, items=0.02, luck=0.02, rest=0.05)
-        found, fitted = parts_of(result), TrialMean().fit(result)
+        found, fitted = parts_of(result), mean_abilities(result)
         assert found.luck is not None
         own = found.items.value * (found.of_items + found.of_meeting)
         said.append(own + found.luck.value * (found.of_luck + found.of_meeting) + found.rest.value * found.of_rest)
-        gaps.append(np.mean(fitted.error_**2))
+        gaps.append(np.mean(fitted.covariance.error**2))
     assert np.mean(said) == pytest.approx(np.mean(gaps), rel=0.2)
 
 
@@ -132,7 +133,7 @@ def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_diff
     apart = spread_of([judged(0.05) for _ in range(4)])
     assert alike.variance == pytest.approx(0.0, abs=1e-9)
     assert alike.votes == pytest.approx(1.0)
-    assert np.allclose(alike.covariance.error, TrialMean().fit(base).error_, rtol=0.02)
+    assert np.allclose(alike.covariance.error, mean_abilities(base).covariance.error, rtol=0.02)
     assert apart.variance**0.5 == pytest.approx(0.05, rel=0.5)
     assert apart.low < 0.05**2 < apart.high
     assert apart.votes > 1
@@ -140,9 +141,9 @@ def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_diff
 
 
 def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
-    found = TrialMean().fit(answers(make_plan(pool_of(1), calls=500), seed=0))
+    found = mean_abilities(answers(make_plan(pool_of(1), calls=500), seed=0))
     with pytest.raises(StatisticsError, match=r"\[judges-few\]"):
-        judge_spread(found.ability_[None], found.covariance_, np.zeros(8), 0.0)
+        judge_spread(found.ability[None], found.covariance, np.zeros(8), 0.0)
 
 
 def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(youden: Youden, mine: Path) -> None:

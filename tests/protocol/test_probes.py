@@ -7,7 +7,8 @@ import pytest
 
 from pools import answer_with, make_pool
 from worlds import analysed
-from youden import TrialMean, make_plan
+from youden import make_plan
+from youden.pipeline.abilities import mean_abilities
 from youden.protocol.scores import pooled_fpr
 from youden.types import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 
@@ -65,6 +66,5 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
 
 def test_means_of_trials_take_off_a_rate_that_no_probe_moves(plan: Plan) -> None:
     probes = plan.role == PROBE
-    means = TrialMean().fit(answer_with(plan, probes.astype(float)))
-    assert means.fpr_ == 0
-    assert means.n_independent_ == 200 - probes.sum()
+    means = mean_abilities(answer_with(plan, probes.astype(float)))
+    assert means.fpr == 0

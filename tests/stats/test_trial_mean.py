@@ -14,9 +14,10 @@ from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from pools import answer_with, make_pool
-from youden import TrialMean, make_plan
+from youden import make_plan
 from youden.engines import trial_blocks
 from youden.errors import PlanError, StatisticsError
+from youden.pipeline.abilities import mean_abilities
 from youden.pipeline.ranking import abilities_of
 from youden.stats import PairBlock, trial_means
 from youden.stats.base.clusters import UNSEEN, unseen_square
@@ -185,27 +186,26 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
     answer = np.concatenate([np.random.default_rng(1).random(20), [1.0, 0.0, 1.0]])
     lost = np.zeros(23, dtype=bool)
     lost[[3, 22]] = True
-    model = TrialMean().fit(answer_with(plan, answer, missing=lost))
+    model = mean_abilities(answer_with(plan, answer, missing=lost))
     used = ~lost[:20]
     kept = Drawn(*(column[used] for column in drawn))
     core = means_of(kept, answer[:20][used], K=4, J=5, target="items-like-these")
-    assert model.fpr_ == 0.5
-    assert (model.n_independent_, model.n_missing_) == (2, 1)
-    np.testing.assert_allclose(model.ability_, core.ability - 0.5)
+    assert model.fpr == 0.5
+    np.testing.assert_allclose(model.ability, core.ability - 0.5)
     half = core.covariance.half_width()
-    np.testing.assert_allclose(model.low_, core.ability - 0.5 - half)
-    np.testing.assert_allclose(model.high_, core.ability - 0.5 + half)
-    assert model.n_trials_.sum() == 38
+    np.testing.assert_allclose(model.low, core.ability - 0.5 - half)
+    np.testing.assert_allclose(model.high, core.ability - 0.5 + half)
+    assert model.n_trials.sum() == 38
 
 
 def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
-    model = TrialMean(level=0.8).fit(answer_with(plan, np.ones(20)))
-    assert (model.fpr_, model.n_independent_) == (0, 0)
-    assert model.method_.endswith("; FPR taken as 0: no independent trial answered")
-    np.testing.assert_array_equal(model.ability_, 1)
+    model = mean_abilities(answer_with(plan, np.ones(20)))
+    assert model.fpr == 0
+    assert model.method.endswith("; FPR taken as 0: no independent trial answered")
+    np.testing.assert_array_equal(model.ability, 1)
     slotless = replace(plan, trials=replace(plan.trials, slot=np.full(20, -1, dtype=np.int32)))
-    method = TrialMean().fit(answer_with(slotless, np.ones(20))).method_
+    method = mean_abilities(answer_with(slotless, np.ones(20))).method
     assert method == "none: there are trials without a slot; FPR taken as 0: no independent trial answered"
 
 
@@ -213,9 +213,9 @@ def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monk
     monkeypatch.setattr(trial_blocks, "CELLS_AT_ONCE", 60)
     plan = plan_of(cyclic(6, 40, 150, np.random.default_rng(7)), np.ones((6, 40), dtype=bool), independent=[])
     result = answer_with(plan, np.random.default_rng(8).random(len(plan)))
-    ranked, model = abilities_of(result), TrialMean().fit(result)
-    np.testing.assert_array_equal(model.ability_, ranked.ability)
-    np.testing.assert_array_equal(model.covariance_.covariance, ranked.covariance.covariance)
+    ranked, model = abilities_of(result), mean_abilities(result)
+    np.testing.assert_array_equal(model.ability, ranked.ability)
+    np.testing.assert_array_equal(model.covariance.covariance, ranked.covariance.covariance)
 
 
 def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
@@ -227,17 +227,17 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
     touched = ~train[plan.first, plan.item] | ~train[plan.second, second_item]
     assert 0 < touched.sum() < len(plan)
     answer = rng.random(len(plan))
-    before = TrialMean().fit(answer_with(plan, answer))
-    after = TrialMean().fit(answer_with(plan, np.where(touched, 1 - answer, answer)))
-    np.testing.assert_array_equal(before.ability_, after.ability_)
-    np.testing.assert_array_equal(before.low_, after.low_)
-    assert before.fpr_ == after.fpr_
+    before = mean_abilities(answer_with(plan, answer))
+    after = mean_abilities(answer_with(plan, np.where(touched, 1 - answer, answer)))
+    np.testing.assert_array_equal(before.ability, after.ability)
+    np.testing.assert_array_equal(before.low, after.low)
+    assert before.fpr == after.fpr
 
 
 def test_a_plan_without_answers_and_verdicts_of_another_plan_are_refused() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
     with pytest.raises(StatisticsError, match=r"of 20 .* none was answered.*\[trial-none\]"):
-        TrialMean().fit(answer_with(plan, np.ones(20), missing=np.ones(20, dtype=bool)))
+        mean_abilities(answer_with(plan, np.ones(20), missing=np.ones(20, dtype=bool)))
     with pytest.raises(PlanError, match=r"3 values in answer for 20 trials.*\[verdicts-length\]"):
         answer_with(plan, np.ones(3), missing=np.zeros(3, dtype=bool))
 

@@ -13,10 +13,11 @@ from click.testing import CliRunner
 from commands import Youden
 from pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
-from youden import TrialMean, make_plan
+from youden import make_plan
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
+from youden.pipeline.abilities import mean_abilities
 from youden.stats import spearman
 from youden.study.budget_curves import BudgetRow, BudgetStudy, HalvesOfItems, study_budget, top_recall
 from youden.study.budget_goals import budget_json, budget_words, parse_goal, recommend
@@ -50,11 +51,11 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
     rho, inside, lost = [], [], []
     for seed in range(3):
         plan = make_plan(world.pool, design="cyclic", percent=20, holdout=0, seed=seed)
-        means = TrialMean().fit(replay(plan, world))
-        rho.append(spearman(means.ability_, dense).value)
-        lost.append(dense.max() - dense[means.ability_.argmax()])
-        shift = means.ability_.mean() - dense.mean()
-        inside += [((means.low_ <= dense + shift) & (dense + shift <= means.high_)).mean()]
+        means = mean_abilities(replay(plan, world))
+        rho.append(spearman(means.ability, dense).value)
+        lost.append(dense.max() - dense[means.ability.argmax()])
+        shift = means.ability.mean() - dense.mean()
+        inside += [((means.low <= dense + shift) & (dense + shift <= means.high)).mean()]
     row = study.designs["cyclic"][0]
     assert row.calls == len(plan)
     assert row.rho_mean == pytest.approx(np.mean(rho))

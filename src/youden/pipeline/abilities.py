@@ -14,12 +14,12 @@ import numpy as np
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError
 from youden.stats.additive.trial_fit import TrialFit
-from youden.stats.base.clusters import CentredCovariance, check_level
+from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.best_selection import Choice, choice
 from youden.stats.trials.comparisons import Differences, agent_components, differences, places_at_once
 from youden.stats.trials.false_positives import OwnRates, own_rates
 from youden.stats.trials.trial_errors import TrialMeans, nothing_known, trial_means
-from youden.types import INDEPENDENT, PAIRED, Plan, Target, Verdicts
+from youden.types import PAIRED, Plan, Target, Verdicts
 from youden.types.cells import CellIndex
 from youden.types.facts import ChoiceFacts
 from youden.types.pool import Floats, Ids, Positions
@@ -141,81 +141,29 @@ class Aim(NamedTuple):
 _NO_FPR = "; FPR taken as 0: no independent trial answered"
 
 
-class TrialMean:
-    """Ability as the mean answer over an agent's paired trials, less the false-positive rate.
+def mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
+    """Estimate abilities of any plan as mean answers of paired trials, less the false-positive rate.
 
-    θ_i = mean of y over answered paired trials with i on either side − FPR_i, which is the mean answer of answered independent
-    trials that are no probes (0 where there is none: `n_independent_` is 0 then, and `method_` says so), or where they are many
-    an agent's own rate with its error added, see `own_rates`. Where a plan holds cells out, trials that touch one in either arm
-    are left out, under both rules.
+    θ_i = mean answer of the answered paired trials with i on either side − FPR_i. FPR_i is the mean answer of all answered
+    independent trials but probes (0 if there are none), or the agent's own rate if it has many (`own_rates`). Trials of held-out
+    cells are left out of both. If a trial belongs to no slot, the covariance is NaN.
 
-    target: what intervals are about, more items of this kind or these items alone; see `trial_means`.
-
-    Learned: ability_, low_, high_: float[K] (the interval is for θ_i − θ̄, around θ_i); covariance_: CentredCovariance, of the
-    θ_i − θ̄; error_: float[K], its standard errors; by_item_: what items contribute, None on these items; n_trials_: int32[K];
-    n_missing_: paired trials without an answer; fpr_: float; n_independent_: int; method_: str, how intervals were made, or why
-    they are NaN. Abilities and errors are in units of the answers, [−1, 1].
-
-    Raises: StatisticsError, by `fit`.
-
-    >>> import youden
-    >>> pool = youden.read_pool("datasets/field-notes")
-    >>> plan = youden.make_plan(pool, calls=300)
-    >>> model = youden.TrialMean().fit(youden.judge(plan))
-    >>> model.ability_.shape, bool((model.low_ < model.high_).all())
-    ((12,), True)
+    Raises: StatisticsError [trial-none] if no paired trial of training cells was answered.
     """
-
-    def __init__(self, *, level: float = 0.95, target: Target = "items-like-these") -> None:
-        self.level = level
-        self.target = target
-
-    def fit(self, verdicts: Verdicts) -> TrialMean:
-        """Estimate abilities from the answers to a plan.
-
-        Parameters
-        ----------
-        verdicts : Verdicts
-            Answers to a plan.
-
-        Returns
-        -------
-        TrialMean
-            Itself, with the attributes that the class lists.
-
-        Raises
-        ------
-        StatisticsError
-            [trial-none] if no paired trial that may be learned from was answered; [level]; [trial-target].
-        """
-        plan = verdicts.plan
-        check_level(self.level)
-        if self.target == "items-and-judges":
-            raise StatisticsError(
-                f"TrialMean cannot estimate differences between judges: got the target '{self.target}'. Use youden.rank for a "
-                "jury.",
-                slug="trial-target",
-            )
-        allowed = plan.teaches
-        paired = allowed & (plan.arm == PAIRED)
-        used = paired & verdicts.answered
-        if not used.any():
-            raise none_answered(int(paired.sum()))
-        apart = allowed & (plan.arm == INDEPENDENT) & verdicts.answered
-        self.n_independent_ = int(apart.sum())
-        own = own_rates(plan.first[apart], plan.second[apart], verdicts.answer[apart], n_agents=plan.n_agents)
-        trials = TrialsByItem.of(verdicts)
-        made = means_of(trials, own, self.target, no_rate=not self.n_independent_, with_items=True)
-        if (plan.slot[used] < 0).any():
-            method = "none: there are trials without a slot" + ("" if self.n_independent_ else _NO_FPR)
-            made = made._replace(covariance=nothing_known(plan.n_agents), method=method)
-        self.ability_, self.covariance_, self.n_trials_ = made.ability, made.covariance, made.n_trials
-        half = self.covariance_.half_width(self.level)
-        self.error_, self.by_item_ = self.covariance_.error, made.by_item
-        self.fpr_, self.method_ = made.fpr, made.method
-        self.low_, self.high_ = self.ability_ - half, self.ability_ + half
-        self.n_missing_ = int(paired.sum() - used.sum())
-        return self
+    plan, is_paired = verdicts.plan, verdicts.plan.arm == PAIRED
+    used = plan.teaches & verdicts.answered
+    paired, independent = used & is_paired, used & ~is_paired
+    if not paired.any():
+        raise none_answered(int((plan.teaches & is_paired).sum()))
+    rates = own_rates(
+        plan.first[independent], plan.second[independent], verdicts.answer[independent], n_agents=plan.n_agents
+    )
+    no_rate = not independent.any()
+    abilities = means_of(TrialsByItem.of(verdicts), rates, target, no_rate=no_rate)
+    if (plan.slot[paired] >= 0).all():
+        return abilities
+    method = "none: there are trials without a slot" + (_NO_FPR if no_rate else "")
+    return abilities._replace(covariance=nothing_known(plan.n_agents), method=method)
 
 
 def none_answered(n_paired: int) -> StatisticsError:

@@ -10,17 +10,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
-from youden.errors import YoudenError
+from youden.errors import StatisticsError, YoudenError
 from youden.pipeline.abilities import (
     Abilities,
     Aim,
     Groups,
     Search,
     choice_of,
+    mean_abilities,
     of_slots,
     ranking_table,
     told_apart,
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataFrame:
-    """Rank the agents of a plan by its verdicts, best first.
+RankMethod = Literal["auto", "trial-mean", "additive-fit"]
 
-    `TrialMean` ranks plans whose trials are in slots (cyclic). A fit of the additive model ranks all others, and also verdicts
-    with missing answers.
+
+def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: RankMethod = "auto") -> pd.DataFrame:
+    """Rank the agents of a plan by its verdicts, best first.
 
     Parameters
     ----------
@@ -53,6 +54,11 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataF
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that the intervals refer to: more items of this kind, these items alone with all their comparisons
         asked, or, for a jury, also more judges of this kind.
+    method : {"auto", "trial-mean", "additive-fit"}, default "auto"
+        Estimator of the abilities. `trial-mean`: mean answer of an agent's paired trials, less the false-positive rate;
+        without intervals if a trial belongs to no slot. `additive-fit`: effects of agents and items, fitted together, which
+        allows for agents seen on different items. `auto`: `trial-mean` for complete plans in slots (cyclic), the estimators of
+        adaptive and extended plans for those, otherwise `additive-fit`.
 
     Returns
     -------
@@ -67,12 +73,13 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataF
         `attrs["warnings"]` holds findings about the ranking, `attrs["best"]` the agent significantly better than all others
         or None, `attrs["choice"]` the selected agents with their regret bound (`ChoiceFacts`), or None if some agents cannot
         be compared. `attrs["signal"]` is the judge's J and a test of equal abilities (`JudgeSignalFacts`), and
-        `attrs["recommendation"]` what follows from both (`Recommendation`).
+        `attrs["recommendation"]` what follows from both (`Recommendation`). `attrs["method"]` names the estimator and the method
+        of the intervals.
 
     Raises
     ------
     StatisticsError
-        If no trial that may be learned from was answered.
+        [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three.
 
     Examples
     --------
@@ -82,8 +89,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataF
     >>> len(table), [*table.columns[:5]]
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
-    trials = _trials_of(verdicts, target)
-    found, message = _ranked(trials, target)
+    trials, found, message = _ranked(verdicts, target, method)
     apart = told_apart(found)
     ids, rules = verdicts.plan.agent_ids, PartnerRules()
     made = standings_of(AllAnswers.of(trials), found, apart, ids, rules=rules)
@@ -92,6 +98,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these") -> pd.DataF
     choice, signal = choice_of(found, ids, apart=apart), signal_facts(judge_rates(trials), found)
     table.attrs["choice"] = choice
     table.attrs["signal"] = signal
+    table.attrs["method"] = f"{found.ranking}; {found.method}"
     table.attrs["recommendation"] = recommendation_of(choice, signal, found)
     table.attrs["warnings"] = [
         *verdicts.warnings,
@@ -156,7 +163,7 @@ def read_run(path: str | PathLike[str]) -> Run:
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
-    return told_apart(_ranked(_trials_of(result, target), target)[0])
+    return told_apart(_ranked(result, target).abilities)
 
 
 def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
@@ -209,15 +216,29 @@ def anchors_of(trials: TrialsByItem, *, target: Target = "items-like-these") -> 
     return on_first_items(found, part, n_items)
 
 
-def _trials_of(result: Verdicts, target: Target) -> TrialsByItem:
-    return TrialsByItem.of(answers_for(result) if target == JUDGES else result, votes=target != "items-like-these")
+class _Ranked(NamedTuple):
+    """message: what is wrong with the components of the abilities, or with the fit; empty if nothing is."""
+
+    trials: TrialsByItem
+    abilities: Abilities
+    message: str
 
 
-def _ranked(trials: TrialsByItem, target: Target) -> tuple[Abilities, str]:
-    """Abilities, and what is wrong with their components, or with the fit."""
-    if (found := trial_abilities(trials, Aim(target))) is not None:
-        message = disconnected(found.component)
+def _ranked(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> _Ranked:
+    if method not in get_args(RankMethod):
+        raise StatisticsError(
+            f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",
+            slug="rank-method",
+        )
+    if target == JUDGES:
+        verdicts = answers_for(verdicts)
+    trials = TrialsByItem.of(verdicts, votes=target != "items-like-these")
+    abilities = trial_abilities(trials, Aim(target)) if method == "auto" else None
+    if method == "trial-mean":
+        abilities = mean_abilities(verdicts, target=target)
+    if abilities is not None:
+        message = disconnected(abilities.component)
     else:
-        _, model, found = fitted(trials, target=target)
+        _, model, abilities = fitted(trials, target=target)
         message = model.message_
-    return found if target == "items-like-these" else as_asked(found, trials), message
+    return _Ranked(trials, abilities if target == "items-like-these" else as_asked(abilities, trials), message)

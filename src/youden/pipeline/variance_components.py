@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.pipeline.abilities import TrialMean
+from youden.pipeline.abilities import mean_abilities
 from youden.pipeline.multi_judge import JudgeSpread, learned, spread_of, spread_of_votes
 from youden.stats.trials.variance_parts import VarianceParts, variance_parts
 from youden.text.tables import Table, two_sided
@@ -63,7 +63,7 @@ def what_moves(result: Verdicts, name: str, judges: JudgeSpread | None = None) -
     Raises: as `study_variance`.
     """
     plan, used = result.plan, learned(result)
-    ability = TrialMean().fit(result).ability_
+    ability = mean_abilities(result).ability
     repeats = plan.trials.first_repeat, plan.trials.second_repeat
     found = variance_parts(
         plan.first[used],

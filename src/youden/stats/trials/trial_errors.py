@@ -187,7 +187,7 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
 
     Raises: StatisticsError [slot-missing]; [trial-agent], [trial-item] if the blocks do not have these agents and items;
     [trial-target].
-    Source: none in the paper; project statistics, designs over calls. A plan with its false positives: `TrialMean`.
+    Source: none in the paper; project statistics, designs over calls. A plan with its false positives: `youden.rank`.
 
     >>> first, second, item = np.array([0, 1, 2, 0, 1, 2]), np.array([1, 2, 0, 2, 0, 1]), np.array([0, 0, 0, 1, 1, 1])
     >>> block = PairBlock.of(item, first, second, np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]), n_items=2)
