@@ -133,13 +133,27 @@ def test_a_data_frame_is_a_pool() -> None:
     assert (pool.n_agents, [item.id for item in pool.items], pool.n_missing) == (3, ["0", "1", "2", "3"], 1)
     with pytest.raises(PoolError, match=r"DataFrame: no column text.*\[pool-columns\]"):
         youden.read_pool(frame.rename(columns={"text": "answer"}))
-    wide = frame.dropna().pivot(index="item", columns="agent", values="text").reset_index()
-    with pytest.raises(PoolError, match=r"no column agent, text.*frame\.melt\(id_vars='item'"):
-        youden.read_pool(wide)
-    molten = wide.melt(id_vars="item", var_name="agent", value_name="text")
-    assert youden.read_pool(molten).texts.tolist() == pool.texts.tolist()
+    scores = frame.assign(item=0).drop(columns="text").rename(columns={"agent": "model"})
+    with pytest.raises(PoolError, match=r"no column agent, text.*one column per agent\. \[pool-columns\]"):
+        youden.read_pool(scores)
     with pytest.raises(PoolError, match=r"ndarray arrived\. Of arrays one is made by `pandas\.DataFrame"):
         youden.read_pool(frame.to_numpy())
+
+
+def test_a_data_frame_with_a_column_per_agent_is_the_same_pool() -> None:
+    rows = [(f"a{i}", f"q{j}", f"text {i} {j}", f"question {j}") for i in range(3) for j in range(4)]
+    frame = pd.DataFrame(rows, columns=["agent", "item", "text", "prompt"])
+    frame.loc[5, "text"] = None
+    long = youden.read_pool(frame)
+    pivoted = frame.pivot(index="item", columns="agent", values="text")
+    with_prompts = pivoted.reset_index().assign(prompt=[f"question {j}" for j in range(4)])
+    assert youden.read_pool(with_prompts).digest == long.digest
+    for wide in (pivoted, pivoted.reset_index()):
+        pool = youden.read_pool(wide)
+        assert pool.texts.tolist() == long.texts.tolist()
+        assert [item.id for item in pool.items] == [item.id for item in long.items]
+    with pytest.raises(PoolError, match=r"row 13: the text is 7"):
+        youden.read_pool(with_prompts.assign(accuracy=7))
 
 
 def same_words(one: str, other: str) -> float:

@@ -37,19 +37,32 @@ _TABLES = {".csv": read_csv, ".parquet": read_parquet}
 
 
 def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
-    """The pool at `path`: a folder, a `.csv` or a `.parquet`; `datasets/NAME` is also looked for among the shipped ones. Or of a
-    DataFrame with a table's columns, where a missing text is a cell without a response.
+    """Read a pool of responses from a folder, a table or a DataFrame.
 
-    Folder: agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?), responses.jsonl (agent, item, text, repeat?).
-    Table: the columns agent, item, text and, where there are any, prompt, group, repeat.
-    Agents and items keep the file's order (a table: of first appearance). Text is UTF-8, with or without a byte order mark.
-    A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused. `repeat`, a whole
-    number, distinguishes an agent's responses to one item; they are numbered from 1 in its order.
+    Parameters
+    ----------
+    path : str, path or DataFrame
+        A folder, a `.csv` or a `.parquet`; `datasets/NAME` is also searched for among the shipped pools. Folder: agents.jsonl
+        (id, group?, meta?), items.jsonl (id, prompt?, meta?) and responses.jsonl (agent, item, text, repeat?). Table: the
+        columns agent, item, text and, optionally, prompt, group and repeat. DataFrame: those columns, or one row per item
+        with the column (or index) item, one column per agent and, optionally, prompt. `repeat`, a whole number,
+        distinguishes an agent's responses to one item, which are numbered from 1 in its order.
 
-    A `Pool` of K agents and J items has `agents`, `items` and `texts`: object[K, J] of str, None where there is no response.
+    Returns
+    -------
+    Pool
+        `agents`, `items` and `texts`, an object array (n_agents, n_items) of str, None for a cell without a response: a cell
+        without a row or, in a DataFrame, with a missing text. An empty text is a response. Agents and items keep the order of
+        the file (in a table, of first appearance).
 
-    Raises: PoolError naming file and line (Parquet: row), what arrived and what to do.
+    Raises
+    ------
+    PoolError
+        With the file, the line (Parquet and DataFrame: the row), what was found there and what to do. Unknown keys and columns
+        are refused.
 
+    Examples
+    --------
     >>> pool = read_pool("datasets/field-notes")
     >>> pool.n_agents, pool.n_items, pool.texts.shape
     (12, 32, (12, 32))

@@ -108,7 +108,9 @@ _FRAME = Path("DataFrame")
 
 
 def read_frame(frame: pd.DataFrame) -> Pool:
-    """A pool from a DataFrame with the columns of a table; a text that is missing is a cell without a response.
+    """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
+
+    A missing text is a cell without a response.
 
     None, NaN, pd.NA and NaT are missing. A missing agent or item of a response is an error; a missing prompt, group or repeat is
     the same as no such column. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
@@ -127,6 +129,8 @@ def read_frame(frame: pd.DataFrame) -> Pool:
         frame = type(frame)(
             [without_guards({str(name): cell for name, cell in row.items()}) for row in frame.to_dict("records")]
         )
+    if "agent" not in frame and "text" not in frame:
+        frame = _melt_agents(frame)
     rows = _TidyRows(source)
     _check_columns(source, [str(name) for name in frame.columns], number=None)
     columns = {name: _present(frame[name]) if name in frame else [None] * len(frame) for name in (*REQUIRED, *OPTIONAL)}
@@ -139,6 +143,16 @@ def read_frame(frame: pd.DataFrame) -> Pool:
             rows.add([*texts, repeat], number=number)
     source.log_replaced()
     return rows.pool()
+
+
+def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with one column per agent in long form; any other frame as it is."""
+    if frame.index.name == "item":
+        frame = frame.reset_index()
+    if "item" not in frame or frame["item"].duplicated().any():
+        return frame
+    keys = [name for name in ("item", "prompt") if name in frame]
+    return frame.melt(id_vars=keys, var_name="agent", value_name="text")
 
 
 def _present(column: pd.Series) -> list[Any]:
@@ -323,9 +337,7 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
     unknown = [name for name in names if name not in known]
     advice = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
     if source.path == _FRAME:
-        advice += (
-            "; a column an agent becomes one by `frame.melt(id_vars='item', var_name='agent', value_name='text')`."
-        )
+        advice += "; or pass one row per item, with the column item and one column per agent."
     else:
         advice += f", separated by commas; or let `youden init {source.path.name}` find what is what."
     if missing:
