@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr, lsqr
 
-from youden.stats import Cells, Solution, check_cells, solve_additive, solve_cells
+from youden.stats import Cells, check_cells, solve_additive, solve_cells
+from youden.stats.additive.solver import Solution
 
 TOLERANCE = 1e-10
 Floats = NDArray[np.float64]

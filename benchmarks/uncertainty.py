@@ -29,8 +29,9 @@ from grown_coverage import adaptive_draw, cells_draw, joined_draw, means
 from recorded import DOMAINS, SHARED, answers_of, dense_abilities
 from youden import ClippedLinear
 from youden.protocol.designs.cyclic import Cyclic
-from youden.stats import CentredCovariance, PairBlock, differences, places_at_once, rank_ranges, trial_means
+from youden.stats import CentredCovariance, PairBlock, differences, trial_means
 from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.base.metrics import rank_ranges
 from youden.stats.trials.comparisons import tied_places
 from youden.stats.trials.noninferiority import quiet_difference
 from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
@@ -104,7 +105,7 @@ def figures_of(found: Found, of: CentredCovariance, truth: Floats) -> Columns:
     apart = differences(found.ability, of)
     true_difference = truth[:, None] - truth
     place, old_place = tied_places(truth), rank_ranges(found.ability - old_half, found.ability + old_half)
-    one, every = apart.places, places_at_once(apart)
+    one, every = apart.places, apart.places_at_once
     order = np.argsort(-found.ability)
     next_to = [quiet_difference(found.items, int(i), int(k)) for i, k in pairwise(order)]
     plain = [student.ppf(1 - ALPHA, pair.n_items - 1) * pair.variance**0.5 for pair in next_to]

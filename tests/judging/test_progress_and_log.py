@@ -23,13 +23,13 @@ from postgres import Cluster
 from scripted import Clock
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from wire_server import Reply, in_a_thread, running
-from youden.progress_bar import Bar, Tally
 from youden.errors import ConfigError
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import trusted
 from youden.judging.call.secrets import SHORTEST
 from youden.judging.scheduler.progress_log import ProgressLog
+from youden.progress_bar import Bar, Tally
 from youden.types import Completion
 
 WORD = "pässword-planted"

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from youden.errors import StatisticsError
-from youden.stats import Solution, check_cells, solve_additive, solve_cells
+from youden.stats import check_cells, solve_additive, solve_cells
 from youden.stats.additive import elimination
 from youden.stats.additive.bounds import fit_plain
 from youden.stats.additive.elimination import equate, solve
+from youden.stats.additive.solver import Solution
 
 
 class Problem(NamedTuple):

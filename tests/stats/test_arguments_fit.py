@@ -10,6 +10,7 @@ import pytest
 
 from youden import ClippedLinear, stats
 from youden.errors import StatisticsError
+from youden.stats.base.metrics import rank_ranges
 from youden.types import Scores
 
 THREE, FOUR = np.array([0.1, 0.5, 0.9]), np.array([0.1, 0.4, 0.6, 0.9])
@@ -70,10 +71,8 @@ REFUSED: dict[str, Callable[[], object]] = {
     "groups that are positions, sampled": lambda: stats.sampled_auc(FOUR, np.array([0, 2, 3, 1])),
     "interval of others": lambda: stats.auc_interval(FOUR, GROUPS, low=THREE, high=FOUR, rng=RNG),
     "interval of one": lambda: stats.auc_interval(FOUR, GROUPS, low=FOUR[:1], high=FOUR[:1], rng=RNG),
-    "ranges of two lengths": lambda: stats.rank_ranges(FOUR, THREE + 1),
-    "ranges, one end": lambda: stats.rank_ranges(FOUR, np.ones(1)),
-    "ranges, components of others": lambda: stats.rank_ranges(FOUR, FOUR, component=np.zeros(3, dtype=np.int32)),
-    "ranges, one component": lambda: stats.rank_ranges(FOUR, FOUR, component=np.zeros(1, dtype=np.int32)),
+    "ranges of two lengths": lambda: rank_ranges(FOUR, THREE + 1),
+    "ranges, one end": lambda: rank_ranges(FOUR, np.ones(1)),
     "p-values in a matrix": lambda: stats.holm(np.full((2, 2), 0.1)),
     "p-values beyond 1": lambda: stats.holm(np.array([0.1, 1.5])),
     "weights of another matrix": lambda: stats.cells_of(np.ones((4, 3)) / 2, weight=np.ones((3, 4))),

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from youden.stats import CentredCovariance, differences, holm, places_at_once, rank_ranges
+from youden.stats import CentredCovariance, differences, holm
+from youden.stats.base.metrics import rank_ranges
 from youden.stats.trials.comparisons import tied_places
 from youden.types.pool import Floats
 
@@ -50,14 +51,14 @@ def test_holm_rejects_what_its_step_down_rejects(p: list[float]) -> None:
 def test_exact_abilities_are_told_apart_without_a_warning() -> None:
     told = differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
     assert (told.p_above[0, 2], told.p_above[2, 0]) == (0, 1)
-    places = places_at_once(told)
+    places = told.places_at_once
     assert (places.low.tolist(), places.high.tolist()) == ([1, 1, 3], [2, 2, 3])
 
 
 def test_agents_far_apart_have_one_place_each_and_equal_ones_any() -> None:
-    apart = places_at_once(differences(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4)))
+    apart = differences(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4)).places_at_once
     assert (apart.low.tolist(), apart.high.tolist()) == ([1, 3, 2], [1, 3, 2])
-    equal = places_at_once(differences(np.zeros(4), centred(4)))
+    equal = differences(np.zeros(4), centred(4)).places_at_once
     assert (equal.low.tolist(), equal.high.tolist()) == ([1] * 4, [4] * 4)
 
 
@@ -68,7 +69,7 @@ def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -
     assert told.p_above[0, 1] < 1e-6
     assert (told.p_above[0, 2:] == 1).all()
     assert told.best is None
-    places = places_at_once(told)
+    places = told.places_at_once
     assert (places.low.tolist(), places.high.tolist()) == ([1, 2, 1, 2, 1], [4, 5, 4, 5, 5])
 
 
@@ -81,7 +82,7 @@ def test_places_hold_for_all_agents_at_once() -> None:
     held = []
     for _ in range(300):
         estimate = theta + rng.normal(size=12)
-        sets = places_at_once(differences(estimate - estimate.mean(), centred(12)))
+        sets = differences(estimate - estimate.mean(), centred(12)).places_at_once
         held.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
     assert np.mean(held) > 0.92
 
@@ -90,7 +91,7 @@ def test_stepping_down_finds_more_than_one_step_would() -> None:
     ability = np.array([40.0, 20.0, 3.1, 0.0])
     told = differences(ability, centred(4, variance=1.0), level=0.9)
     assert told.p_above[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
-    sets = places_at_once(told)
+    sets = told.places_at_once
     assert (sets.low.tolist(), sets.high.tolist()) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
@@ -119,10 +120,3 @@ def test_an_ability_without_width_holds_its_own_rank(values: list[float]) -> Non
     known = ~np.isnan(ability)
     np.testing.assert_array_equal(got.low[known], place[known])
     assert (place[~known] == known.sum() + 1).all()
-
-
-def test_agents_of_two_components_bar_each_other_from_no_place() -> None:
-    low, high = np.array([0.8, 0.1, 0.5, 0.0]), np.array([0.9, 0.2, 0.6, 0.05])
-    places = rank_ranges(low, high, component=np.array([0, 0, 1, 1], dtype=np.int32))
-    assert places.low.tolist() == [1, 2, 1, 2]
-    assert places.high.tolist() == [3, 4, 3, 4]

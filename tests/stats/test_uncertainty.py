@@ -9,7 +9,7 @@ from test_item_contributions import contributions, cyclic
 
 from youden import ClippedLinear
 from youden.errors import StatisticsError
-from youden.stats import CentredCovariance, PairBlock, differences, places_at_once, trial_means
+from youden.stats import CentredCovariance, PairBlock, differences, trial_means
 from youden.stats.base.clusters import covariance_over_clusters, unseen_square
 from youden.stats.trials.comparisons import same_value, tied_places
 from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
@@ -224,7 +224,7 @@ def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyon
     assert found.best == 0
     assert found.places.high[0] == 1
     assert (found.places.low[1:] == 2).all()
-    one_by_one, at_once = differences(ends, covariance).places, places_at_once(differences(ends, covariance))
+    one_by_one, at_once = differences(ends, covariance).places, differences(ends, covariance).places_at_once
     assert at_once.high[0] == K - 1
     assert (at_once.low <= one_by_one.low).all()
     assert (one_by_one.high <= at_once.high).all()
@@ -235,7 +235,7 @@ def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_c
     of = covariance(0.03**2, 12)
     few = CentredCovariance(of.covariance, np.full(12, 4.0))
     one = differences(ability, of).places
-    many, fewer = (places_at_once(differences(ability, c)) for c in (of, few))
+    many, fewer = (differences(ability, c).places_at_once for c in (of, few))
     widths = [int((r.high - r.low).sum()) for r in (one, many, fewer)]
     assert widths[0] < widths[1] < widths[2]
 
@@ -249,7 +249,7 @@ def test_where_all_agents_are_alike_their_places_still_hold_one_by_one_and_all_a
         answer = c[plan.item, plan.first] + c[plan.item, plan.second] + 0.35 * rng.standard_normal(len(plan))
         found = differences(means(plan, answer), over_items(plan, answer))
         one.append((found.places.low == 1) & (found.places.high == K))
-        at_once = places_at_once(found)
+        at_once = found.places_at_once
         every.append((at_once.low == 1).all() and (at_once.high == K).all())
     assert np.mean(one) >= 0.95
     assert np.mean(every) >= 0.93

@@ -17,8 +17,8 @@ import click
 
 from youden.cli import options, output, run_options
 from youden.cli.options import pairs
-from youden.progress_bar import progress_bar
 from youden.errors import InputError
+from youden.progress_bar import progress_bar
 from youden.project_store import project_store
 from youden.text.printable import is_file, path_of, shown, typed
 from youden.text.sentences import counted

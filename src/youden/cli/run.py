@@ -19,8 +19,8 @@ import click
 
 from youden.cli import options, output, progress, run_options
 from youden.cli.options import Number
-from youden.progress_bar import progress_bar
 from youden.errors import ConfigError
+from youden.progress_bar import progress_bar
 from youden.text.sentences import counted
 from youden.text.tables import fixed
 

@@ -26,9 +26,9 @@ from click.shell_completion import get_completion_class
 
 from youden import __version__
 from youden.cli import options, output, run_options
-from youden.progress_bar import progress_bar
 from youden.errors import YoudenError
 from youden.extras import EXTRAS
+from youden.progress_bar import progress_bar
 from youden.resources import find
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted, with_interval

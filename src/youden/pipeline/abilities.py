@@ -16,7 +16,7 @@ from youden.errors import StatisticsError
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.best_selection import Choice, choice
-from youden.stats.trials.comparisons import Differences, agent_components, differences, places_at_once
+from youden.stats.trials.comparisons import Differences, agent_components, differences
 from youden.stats.trials.false_positives import OwnRates, own_rates
 from youden.stats.trials.trial_errors import TrialMeans, nothing_known, trial_means
 from youden.types import PAIRED, Plan, Target, Verdicts
@@ -286,7 +286,7 @@ def ranking_table(
     """Abilities and the places their differences allow, best first."""
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 
-    places, at_once = apart.places, places_at_once(apart)
+    places, at_once = apart.places, apart.places_at_once
     return pd.DataFrame(
         {
             "agent": list(agent_ids),

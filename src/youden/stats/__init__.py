@@ -18,22 +18,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from youden.stats.additive.clipped_linear import ClippedLinear
     from youden.stats.additive.observed_cells import Cells, cells_of, check_cells
     from youden.stats.additive.rasch import Rasch
-    from youden.stats.additive.solver import Solution, solve_additive, solve_cells
+    from youden.stats.additive.solver import solve_additive, solve_cells
     from youden.stats.base.clusters import CentredCovariance, PairBlock
     from youden.stats.base.links import LINKS
-    from youden.stats.base.metrics import auc_interval, kendall, rank_ranges, ranking_auc, rmse, sampled_auc, spearman
+    from youden.stats.base.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
     from youden.stats.baselines import BASELINES
     from youden.stats.curl.additivity import rank_one_test, residual_map
     from youden.stats.curl.link_table import links_table
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
-    from youden.stats.trials.comparisons import differences, holm, places_at_once
+    from youden.stats.trials.comparisons import differences, holm
     from youden.stats.trials.trial_errors import trial_means
 
 _HOMES = {
-    "Solution": "youden.stats.additive.solver",
     "solve_additive": "youden.stats.additive.solver",
     "solve_cells": "youden.stats.additive.solver",
     "rank_one_test": "youden.stats.curl.additivity",
@@ -42,11 +40,9 @@ _HOMES = {
     "Cells": "youden.stats.additive.observed_cells",
     "cells_of": "youden.stats.additive.observed_cells",
     "check_cells": "youden.stats.additive.observed_cells",
-    "ClippedLinear": "youden.stats.additive.clipped_linear",
     "CentredCovariance": "youden.stats.base.clusters",
     "differences": "youden.stats.trials.comparisons",
     "holm": "youden.stats.trials.comparisons",
-    "places_at_once": "youden.stats.trials.comparisons",
     "curl_ecdf": "youden.stats.curl.quantiles",
     "curl_quantiles": "youden.stats.curl.quantiles",
     "median_differences": "youden.stats.curl.quantiles",
@@ -58,7 +54,6 @@ _HOMES = {
     "rmse": "youden.stats.base.metrics",
     "sampled_auc": "youden.stats.base.metrics",
     "spearman": "youden.stats.base.metrics",
-    "rank_ranges": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
     "PairBlock": "youden.stats.base.clusters",
     "trial_means": "youden.stats.trials.trial_errors",
@@ -69,10 +64,8 @@ __all__ = [
     "LINKS",
     "Cells",
     "CentredCovariance",
-    "ClippedLinear",
     "PairBlock",
     "Rasch",
-    "Solution",
     "auc_interval",
     "cells_of",
     "check_cells",
@@ -83,9 +76,7 @@ __all__ = [
     "kendall",
     "links_table",
     "median_differences",
-    "places_at_once",
     "rank_one_test",
-    "rank_ranges",
     "ranking_auc",
     "residual_map",
     "rmse",

@@ -24,27 +24,23 @@ class RankRange(NamedTuple):
     high: Ids
 
 
-def rank_ranges(low: Floats, high: Floats, *, component: Ids | None = None) -> RankRange:
+def rank_ranges(low: Floats, high: Floats) -> RankRange:
     """Places that intervals allow: rank low = 1 + agents whose interval lies wholly above, high = K − those wholly below.
 
     low, high: float[K]; NaN in either is no interval: such an agent may hold any place and bars nobody else's.
-    component: int[K], as `Solution.component`: agents of two components bar each other from no place.
 
     Raises: StatisticsError [interval-order] where low exceeds high, [metric-shape].
 
     >>> rank_ranges(np.array([0.7, 0.4, 0.1]), np.array([0.9, 0.8, 0.3]))
     RankRange(low=array([1, 1, 3], dtype=int32), high=array([2, 2, 3], dtype=int32))
     """
-    for array in (high, low if component is None else component):
-        if array.shape != low.shape or low.ndim != 1:
-            raise shapes_differ(low, array)
+    if high.shape != low.shape or low.ndim != 1:
+        raise shapes_differ(low, high)
     if (low > high).any():
         raise StatisticsError(
             f"{int((low > high).sum())} intervals end before they begin. Give low ≤ high.", slug="interval-order"
         )
     above = low[None, :] > high[:, None]
-    if component is not None:
-        above &= component[None, :] == component[:, None]
     best = 1 + above.sum(axis=1)
     worst = len(low) - above.sum(axis=0)
     return RankRange(best.astype(np.int32), worst.astype(np.int32))

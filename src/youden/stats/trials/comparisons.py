@@ -126,6 +126,16 @@ class Differences(ReadOnly):
         return _places(above)
 
     @property
+    def places_at_once(self) -> RankRange:
+        """Ranks that are all true at once with the level of the differences: int32 (n_agents,) each, 1 is first.
+
+        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, rejected by Holm's rule; low = 1 + agents shown to be
+        better, high = K − agents shown to be worse. An agent without an estimate may have any rank and limits no other agent's.
+        Source: Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91, with Holm's critical values.
+        """
+        return _places(_above_at_once(self))
+
+    @property
     def best(self) -> int | None:
         """The agent told above every other, None where there is none.
 
@@ -172,16 +182,6 @@ def tied_places(ability: Floats) -> Ids:
     filled = np.where(np.isnan(ability), -np.inf, ability)
     above = (filled > filled[:, None]) & ~same_value(ability[:, None], ability)
     return np.asarray(1 + above.sum(axis=1), dtype=np.int32)
-
-
-def places_at_once(of: Differences) -> RankRange:
-    """Places that are all true at once with the level of the differences: int32[K] each, 1 is first.
-
-    One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, rejected by Holm's rule; place low = 1 + agents shown to
-    be better, high = K − agents shown to be worse. An agent without an estimate may hold any place and bars nobody else's.
-    Source: Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91, with Holm's critical values.
-    """
-    return _places(_above_at_once(of))
 
 
 def _above_at_once(of: Differences) -> Bools:
