@@ -20,8 +20,9 @@ from scipy.stats import spearmanr
 from recorded import SHARED, rates_of
 from youden import ClippedLinear, make_plan
 from youden.pipeline.abilities import mean_abilities
-from youden.types import PAIRED, Agent, Item, Pool, Rates, Verdicts
+from youden.types import PAIRED, Agent, Item, Pool, Verdicts
 from youden.types.pool import Floats
+from youden.types.results import Rates
 
 PERCENTS = (1.0, 2.0, 5.0)
 OWN_PERCENTS = (2.0, 20.0, 40.0)

@@ -92,7 +92,8 @@ def measured(rows: int, step: Callable[[], object]) -> dict[str, float]:
 def ready(rows: int) -> tuple[Any, Any]:
     """A plan of `rows` distinct trials on texts of some 400 characters, and a judge."""
     from youden.judging.config.judge_files import load_judge_config
-    from youden.types import Agent, Item, Plan, Pool, Split, Trials
+    from youden.types import Agent, Item, Plan, Pool, Trials
+    from youden.types.planning import Split
 
     n_agents, n_items = 50, max(rows // (50 * 49) + 1, 2)
     rng = np.random.default_rng(0)

@@ -13,8 +13,9 @@ from youden.pipeline.additive_abilities import fit_rates
 from youden.pipeline.ranking import abilities_of
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.extending import add_agents
+from youden.run_keys import Target
 from youden.stats.trials.anchored import stretch_of
-from youden.types import PAIRED, Agent, Item, Plan, Pool, Target, Verdicts
+from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 
 Columns = dict[str, Floats]

@@ -25,7 +25,8 @@ import youden
 from youden import cli
 from youden.report.charts.vega import draw
 from youden.text.words import mean_lengths
-from youden.types import Json, Pool
+from youden.types import Pool
+from youden.types.pool import Json
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURE = DOCS / "pictures" / "alpaca-eval.svg"

@@ -33,9 +33,10 @@ from youden.engines.block_sums import tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.pipeline.abilities import Aim
 from youden.pipeline.ranking import trial_abilities
-from youden.types import PLAN, Agent, Plan, Split, Trials
+from youden.types import Agent, Plan, Trials
+from youden.types.planning import Split
 from youden.types.pool import Floats, Ids
-from youden.types.trials import POOLED
+from youden.types.trials import PLAN, POOLED
 
 SLOTS_OF_A_PART = 4_000
 _COLUMNS = (*TRIALS, *ANSWERS)

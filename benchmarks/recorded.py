@@ -9,8 +9,8 @@ import numpy as np
 
 from youden.data.importers.peer_prediction import import_results
 from youden.study.replaying import World, make_world
-from youden.types import Rates
 from youden.types.pool import Floats
+from youden.types.results import Rates
 
 SHARED = Path(__file__).parents[2] / "shared"
 DOMAINS = {

@@ -38,8 +38,10 @@ from youden.stats.partners import (
     reweighted,
 )
 from youden.stats.trials.trial_errors import item_contributions
-from youden.types import Agent, Item, PartnerRules, Pool, Rates
+from youden.types import Agent, Item, Pool
+from youden.types.facts import PartnerRules
 from youden.types.pool import Floats, Ids, Positions
+from youden.types.results import Rates
 
 AGREEMENTS = (1.0, 0.9, 0.8)
 EXTRA = 0.1

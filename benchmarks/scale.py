@@ -56,7 +56,8 @@ def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     from youden.data.folder.run_folder import RunFolder
     from youden.protocol.designs.cyclic import Cyclic
     from youden.streams import own_stream
-    from youden.types import PAIRED, Agent, Plan, Split, Trials, Verdicts
+    from youden.types import PAIRED, Agent, Plan, Trials, Verdicts
+    from youden.types.planning import Split
 
     rng = own_stream(0)
     cells = np.ones((n_agents, n_items), dtype=np.bool_)

@@ -19,8 +19,8 @@ from scipy.stats import kendalltau, spearmanr
 
 from youden import ClippedLinear
 from youden.protocol.plan import draw_split
+from youden.run_keys import SplitRule
 from youden.stats import BASELINES
-from youden.types import SplitRule
 from youden.types.pool import Bools, Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"

@@ -29,13 +29,14 @@ from grown_coverage import adaptive_draw, cells_draw, joined_draw, means
 from recorded import DOMAINS, SHARED, answers_of, dense_abilities
 from youden import ClippedLinear
 from youden.protocol.designs.cyclic import Cyclic
+from youden.run_keys import Target
 from youden.stats import CentredCovariance, PairBlock, differences, trial_means
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.metrics import rank_ranges
 from youden.stats.trials.comparisons import tied_places
 from youden.stats.trials.noninferiority import quiet_difference
 from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
-from youden.types import Target, Trials
+from youden.types import Trials
 from youden.types.pool import Floats
 
 PERCENTS = {"kind": (2, 5, 10, 20), "these": (1, 2, 5, 10, 20)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from youden.streams import own_stream
 from youden.text.transforms import Step
 from youden.types import Pool
-from youden.workflows.attacks import ATTACKS, Attack, Target, plant
+from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant
 
 
-def mosaic(target: Target) -> dict[str, list[str]]:
+def mosaic(target: AttackContext) -> dict[str, list[str]]:
     """The first half of one answer, the second half of another."""
     made = []
     for j in target.items:
@@ -17,7 +17,7 @@ def mosaic(target: Target) -> dict[str, list[str]]:
     return {"mosaic": made}
 
 
-def shouted_words(target: Target) -> dict[str, list[str]]:
+def shouted_words(target: AttackContext) -> dict[str, list[str]]:
     """The prompt's rare words in capitals and in any order, before the weak answer."""
     return {
         "shouted": [
@@ -27,7 +27,7 @@ def shouted_words(target: Target) -> dict[str, list[str]]:
     }
 
 
-def half_mirror(target: Target) -> dict[str, list[str]]:
+def half_mirror(target: AttackContext) -> dict[str, list[str]]:
     """Another answer's words, its sentences in another order and the letters in capitals."""
     steps = (Step("reorder"), Step("case"))
     made = []

@@ -17,7 +17,8 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import Store, open_store
-from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Judge, Plan, Pool, Split, Trials, Verdicts
+from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Judge, Plan, Pool, Trials, Verdicts
+from youden.types.planning import Split
 
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}

@@ -15,7 +15,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.fit_tables import Analysis
 from youden.pipeline.fitted_run import fit_run
 from youden.study.replaying import World, make_world
-from youden.types import PAIRED, Agent, PartnerRules, Pool, Verdicts
+from youden.types import PAIRED, Agent, Pool, Verdicts
+from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
 
 

@@ -17,9 +17,10 @@ from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
 from youden.data.folder.trial_tables import PairsMetadata, PlanMetadata, RatesMetadata, VerdictsMetadata
 from youden.pools.first_config import SCHEMA_DIALECT, config_schema
-from youden.types import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.types.columns import TableColumn, columns_of
-from youden.types.facts import CHANCE
+from youden.types.facts import CHANCE, RankingRow, RunFacts
+from youden.types.label_facts import QualityFacts, Validation
+from youden.types.pool import Json
 from youden.types.results import WhatMoves
 
 SAID: Final[dict[str, type]] = {

@@ -7,9 +7,7 @@ What is public, here and nowhere else:
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
 - for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
   `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and
-  `youden.attacks`; the types in `__all__` of `youden.types`; and what these contracts are written with,
-  `youden.judging.call.connection`, `youden.judging.call.failures`, `youden.judging.offline.batch_providers` and
-  `youden.workflows.attacks`
+  `youden.attacks`; and the types in `__all__` of `youden.types`, which their contracts are written with
 
 Any other module may change in any release.
 """

@@ -18,7 +18,8 @@ import book
 from commands import Ended, Youden, write_config, write_pool
 from youden import cli
 from youden.data.folder.run_folder import RunFolder
-from youden.types import Scores, Signature
+from youden.types import Scores
+from youden.types.results import Signature
 
 RUN_FILES = {
     "config.yaml",

@@ -16,7 +16,7 @@ from importing import TOOLS, tool
 from pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
-from youden.data.exporters.export_files import Terms
+from youden.data.exporters.export_files import ExportOptions
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 
@@ -54,7 +54,7 @@ def run(youden: Youden, tmp_path: Path) -> RunFolder:
 
 def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(run: RunFolder, tmp_path: Path) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
-    written = EXPORTERS.load("eee")(run, tmp_path / "eee", terms=Terms(organization="a lab"))
+    written = EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
     files = sorted((tmp_path / "eee").rglob("*.json"))
     assert len(files) == written.rows["agents"] == len(HOSTILE_IDS)
     relative = [file.relative_to(tmp_path / "eee") for file in files]
@@ -66,7 +66,7 @@ def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(run: Ru
 
 def test_every_eval_ever_would_find_what_is_wrong(run: RunFolder, tmp_path: Path) -> None:
     python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
-    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=Terms())
+    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions())
     file = next((tmp_path / "eee").rglob("*.json"))
     said = json.loads(file.read_text(encoding="utf-8"))
     del said["evaluation_results"][0]["metric_config"]["lower_is_better"]
@@ -77,7 +77,7 @@ def test_every_eval_ever_would_find_what_is_wrong(run: RunFolder, tmp_path: Path
 
 
 def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
-    EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=Terms())
+    EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "responses", "items", "agents")
     pool = read_pool(tmp_path / "out")
     assert pool.digest == hostile_pool().digest
@@ -90,7 +90,7 @@ def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
 
 
 def test_datasets_reads_a_run_and_keeps_ids_as_texts(run: RunFolder, tmp_path: Path) -> None:
-    EXPORTERS.load("hf")(run, tmp_path / "out", terms=Terms())
+    EXPORTERS.load("hf")(run, tmp_path / "out", terms=ExportOptions())
     read = read_by_datasets(tmp_path / "out", "ranking", "items", "trials")
     assert [(line["agent"], line["ability"]) for line in read["ranking"]] == [
         (row.agent, row.ability) for row in run.read_ranking()

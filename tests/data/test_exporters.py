@@ -18,7 +18,7 @@ from pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.every_eval_ever import _scoring
-from youden.data.exporters.export_files import Terms
+from youden.data.exporters.export_files import ExportOptions
 from youden.data.exporters.hugging_face import _without_places
 from youden.data.exporters.plain_tables import pool_table, write_tables
 from youden.data.folder import trial_tables
@@ -30,7 +30,8 @@ from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.report.pages.writing import write_report
-from youden.types import Agent, Item, Json, Pool
+from youden.types import Agent, Item, Pool
+from youden.types.pool import Json
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -118,7 +119,7 @@ def front(readme: Path) -> dict[str, object]:
 
 
 def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:
-    written = EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=Terms())
+    written = EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=ExportOptions())
     again = read_pool(tmp_path / "out")
     assert again.digest == hostile_pool().digest
     assert [agent.meta for agent in again.agents] == [agent.meta for agent in hostile_pool().agents]
@@ -189,7 +190,7 @@ def test_a_run_in_parts_goes_out_in_parts(youden: Youden, tmp_path: Path, monkey
 def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design_and_signature(
     run: RunFolder, tmp_path: Path
 ) -> None:
-    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=Terms(organization="a lab"))
+    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=ExportOptions(organization="a lab"))
     logs = [json.loads(file.read_text(encoding="utf-8")) for file in (tmp_path / "eee").rglob("*.json")]
     by_agent = {log["model_info"]["name"]: log for log in logs}
     for row in run.read_ranking():
@@ -204,7 +205,7 @@ def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design
         assert interval["confidence_level"] == run.read_facts().level
     inside = (tmp_path / "eee").resolve()
     assert all(file.resolve().is_relative_to(inside) for file in inside.rglob("*"))
-    again = EXPORTERS.load("eee")(run, tmp_path / "again", terms=Terms())
+    again = EXPORTERS.load("eee")(run, tmp_path / "again", terms=ExportOptions())
     names = [{file.relative_to(top) for file in top.rglob("*.json")} for top in (inside, again.files[0])]
     assert names[0] == names[1]
 
@@ -221,7 +222,7 @@ def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
 
 def test_a_pool_has_no_ranking_to_export(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[export-source\]"):
-        EXPORTERS.load("eee")(make_pool(2, 2), tmp_path / "out", terms=Terms())
+        EXPORTERS.load("eee")(make_pool(2, 2), tmp_path / "out", terms=ExportOptions())
     assert not (tmp_path / "out").exists()
 
 
@@ -262,5 +263,5 @@ def test_a_run_that_is_damaged_leaves_nothing_behind(run: RunFolder, tmp_path: P
         (tmp_path / "out").write_text("mine", encoding="utf-8")
     before = {path.name for path in tmp_path.iterdir()}
     with pytest.raises((ConfigError, RunFolderError)):
-        EXPORTERS.load(format_)(run, tmp_path / "out", terms=Terms(overwrite=True))
+        EXPORTERS.load(format_)(run, tmp_path / "out", terms=ExportOptions(overwrite=True))
     assert {path.name for path in tmp_path.iterdir()} == before

@@ -12,7 +12,7 @@ import pytest
 from importing import cells, load, write
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import responses_of
-from youden.types import Json
+from youden.types.pool import Json
 
 AGENTS, ITEMS = "abc", range(3)
 Make = Callable[[Path, list[dict[str, Json]]], Path]

@@ -16,7 +16,7 @@ from importing import load, write
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import responses_of
 from youden.errors import ImportFormatError
-from youden.types import Json
+from youden.types.pool import Json
 
 AGENTS, SUBJECTS = "abcd", ("law", "math", "art")
 Row = dict[str, Json]

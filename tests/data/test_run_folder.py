@@ -23,19 +23,10 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.errors import RunFolderError
 from youden.pools.generation.generation import read_recipe
-from youden.types import (
-    Agent,
-    CallFacts,
-    Finding,
-    HoldoutFacts,
-    LinkFacts,
-    RankingRow,
-    RunFacts,
-    Scores,
-    Signature,
-    Verdicts,
-)
+from youden.types import Agent, Finding, Scores, Verdicts
 from youden.types.columns import columns_of
+from youden.types.facts import CallFacts, HoldoutFacts, LinkFacts, RankingRow, RunFacts
+from youden.types.results import Signature
 
 numbers = st.floats(-1, 1) | st.just(np.nan)
 

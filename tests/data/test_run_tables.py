@@ -19,7 +19,10 @@ from youden import make_plan
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
-from youden.types import ROLES, Finding, Plan, Rates, Split, Trials, Verdicts
+from youden.types import Finding, Plan, Trials, Verdicts
+from youden.types.planning import Split
+from youden.types.results import Rates
+from youden.types.trials import ROLES
 
 
 @st.composite

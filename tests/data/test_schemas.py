@@ -18,8 +18,8 @@ from youden.data.folder.run_files import FILE, MADE_BY, GateLedger, write_ledger
 from youden.data.folder.table_columns import COLUMNS
 from youden.resources import roots
 from youden.text.yaml_text import read_yaml
-from youden.types import RankingRow
 from youden.types.columns import TableColumn, columns_of
+from youden.types.facts import RankingRow
 
 WITHOUT = {"report.html", "generation.json"}
 """A page for people, and a file of pools."""

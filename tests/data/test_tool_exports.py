@@ -11,7 +11,7 @@ import pytest
 
 from commands import Youden
 from youden import read_pool
-from youden.types import Json
+from youden.types.pool import Json
 
 QUESTIONS = [f"What is rule {n} of the house?" for n in range(6)]
 MODELS = ("gpt-4o-mini", "claude-haiku", "mistral-small")

@@ -11,7 +11,7 @@ from layout_files import write_csv
 from commands import Youden
 from importing import load
 from youden.data.importers.pool_joiner import ImportedPool
-from youden.types import Json
+from youden.types.pool import Json
 
 WORDS = ("Paris", "Rome", "Oslo", "Bern", "Lima", "Riga")
 

@@ -33,7 +33,7 @@ def test_what_is_public_explains_itself(name: str) -> None:
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 assert re.search(rf"\b{parameter.name}\b", text), f"{parameter.name} is not said"
     if inspect.isfunction(there) or inspect.isclass(there):
-        assert re.search(r"\[|`[A-Z]\w+`|seconds", text), "shapes or units"
+        assert re.search(r"\[|`[A-Z]\w+`|seconds|Returns\n-+\n", text), "shapes or units"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -43,11 +43,26 @@ RANK = {
 }
 FLOOR = {name for name, rank in RANK.items() if rank == 0}
 UPWARD = {
+    "types/__init__.py": {
+        "youden.data.exporters",
+        "youden.data.exporters.export_files",
+        "youden.data.importers",
+        "youden.data.importers.pool_joiner",
+        "youden.judging.call.connection",
+        "youden.judging.call.failures",
+        "youden.judging.offline.batch_providers",
+        "youden.judging.store.contract",
+        "youden.protocol.designs",
+        "youden.stats.baselines",
+        "youden.text.transforms",
+        "youden.workflows.attacks",
+    },
     "types/planning.py": {"youden.judging.estimate", "youden.judging.config.judge_files"},
     "types/judging.py": {"youden.protocol.scores"},
     "types/results.py": {"youden.protocol.scores"},
 }
-"""Methods that import from a higher layer when they are called: `Plan.cost`, which takes what `judge=` takes; `Verdicts.rates`,
+"""What imports from a higher layer when it is used: the types in plugin contracts, of which `youden.types` is the one public
+place; and methods: `Plan.cost`, which takes what `judge=` takes; `Verdicts.rates`,
 `Rates.training_scores` and `Rates.holdout_scores`, whose rules on held-out cells are in one module."""
 FORBIDDEN = {"stats": {"pandas", "pyarrow"}, "types": {"pandas", "pyarrow", "scipy"}, "cli": {"numpy", "scipy"}}
 

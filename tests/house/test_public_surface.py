@@ -61,6 +61,12 @@ def test_every_public_name_is_there(module: str) -> None:
         assert getattr(here, name) is not None, f"{module}.{name}"
 
 
+@pytest.mark.parametrize(("module", "most"), [("youden", 12), ("youden.stats", 25), ("youden.types", 40)])
+def test_a_public_module_has_few_names(module: str, most: int) -> None:
+    """A new name replaces another one, or becomes a parameter or a method."""
+    assert len(import_module(module).__all__) <= most
+
+
 def test_judge_takes_what_judge_async_takes() -> None:
     assert signature(youden.judge) == signature(youden.judge_async)
 
@@ -80,6 +86,8 @@ def test_pages_use_nothing_that_is_not_public(page: Path) -> None:
         ("from youden.stats import rmse", True),
         ("from youden.errors import YoudenError", True),
         ("from youden.types import Completion", True),
+        ("from youden.types import Connection", True),
+        ("from youden.types.results import Rates", False),
         ("import youden\nyouden.pipeline.judged_run", False),
         ("from youden.pipeline.judged_run import judge", False),
         ("from youden.stats.base.metrics import rmse", False),

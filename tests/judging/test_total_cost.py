@@ -14,7 +14,7 @@ from commands import Youden, wire_judge, write_small_run
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.block_sums import call_facts
-from youden.types import CallFacts
+from youden.types.facts import CallFacts
 
 A_CALL = 0.01
 

@@ -22,8 +22,9 @@ from youden.pipeline.ranking import abilities_of, anchors_of
 from youden.protocol.blocks import after_steps, complete_part, extensions_of
 from youden.protocol.extending import add_agents, add_calls, add_items, trials_against_anchors
 from youden.stats.trials.anchored import stretch_of
-from youden.types import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.pool import Floats
+from youden.types.trials import PLACING, PROBE
 from youden.workflows.extend import extension_words
 
 K, J = 8, 20

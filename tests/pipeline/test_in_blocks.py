@@ -37,7 +37,9 @@ from youden.protocol.blocks import without_follow_ups
 from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import with_more
 from youden.protocol.scores import pooled_fpr
-from youden.types import FOLLOW_UP, Plan, Pool, Target, Trials, Verdicts
+from youden.run_keys import Target
+from youden.types import Plan, Pool, Trials, Verdicts
+from youden.types.trials import FOLLOW_UP
 
 duckdb = pytest.importorskip("duckdb")
 

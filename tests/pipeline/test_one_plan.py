@@ -22,7 +22,10 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError, StatisticsError, YoudenError
 from youden.judging.config.judge_files import load_judge_config
-from youden.types import Agent, Plan, Pool, Rates, Rounds, Split, SplitRule, Verdicts
+from youden.run_keys import SplitRule
+from youden.types import Agent, Plan, Pool, Rounds, Verdicts
+from youden.types.planning import Split
+from youden.types.results import Rates
 
 K, J = 5, 6
 

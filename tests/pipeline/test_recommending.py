@@ -20,9 +20,12 @@ from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.recommendation import judge_rates, recommend
 from youden.report.data.report import build_report
 from youden.report.pages.writing import render_markdown, render_page
-from youden.types import PAIRED, ChoiceFacts, JudgeSignalFacts, Plan, Rates, Split
+from youden.types import PAIRED, Plan
+from youden.types.facts import ChoiceFacts
+from youden.types.planning import Split
 from youden.types.pool import Floats
-from youden.types.recommendation import UNKNOWN_SIGNAL
+from youden.types.recommendation import UNKNOWN_SIGNAL, JudgeSignalFacts
+from youden.types.results import Rates
 
 SIGNAL = JudgeSignalFacts(0.6, 0.02, 0.58, 0.5, 0.63, 0.95, "m", 0.001, 0.05)
 NO_SIGNAL = replace(SIGNAL, j=0.01, j_low=-0.04, j_high=0.05)

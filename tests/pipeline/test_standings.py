@@ -16,8 +16,9 @@ from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.pipeline.alternative_rankings import check_rules, follow_up
-from youden.types import Agent, Item, PartnerRules, Plan, Pool, RankingRow, Verdicts
+from youden.types import Agent, Item, Plan, Pool, Verdicts
 from youden.types.columns import columns_of
+from youden.types.facts import PartnerRules, RankingRow
 
 K, J = 12, 30
 RING = (0, 1, 2, 3)

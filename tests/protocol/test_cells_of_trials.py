@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from youden.protocol import scores as scores_module
 from youden.protocol.scores import touched_cells
-from youden.types import Rates, Scores, Split
+from youden.types import Scores
 from youden.types import cells as cells_module
 from youden.types.cells import CellIndex
+from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids
+from youden.types.results import Rates
 
 SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_items": st.integers(1, 9)}
 

@@ -10,7 +10,8 @@ from worlds import analysed
 from youden import make_plan
 from youden.pipeline.abilities import mean_abilities
 from youden.protocol.scores import pooled_fpr
-from youden.types import INDEPENDENT, PAIRED, PROBE, Plan, Pool
+from youden.types import INDEPENDENT, PAIRED, Plan, Pool
+from youden.types.trials import PROBE
 
 WORDS = [f"w{number}" for number in range(4000)]
 

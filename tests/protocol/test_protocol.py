@@ -16,7 +16,11 @@ from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import Size, default_calls, draw_split
 from youden.protocol.scores import pooled_fpr
-from youden.types import INDEPENDENT, PAIRED, PROBE, Plan, ScoreKind, Scores, Split, SplitRule
+from youden.run_keys import SplitRule
+from youden.types import INDEPENDENT, PAIRED, Plan, Scores
+from youden.types.planning import Split
+from youden.types.results import ScoreKind
+from youden.types.trials import PROBE
 
 DESIGN_NAMES = list(DESIGNS)
 ARMS = ["twin", "pooled"]

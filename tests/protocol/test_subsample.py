@@ -11,8 +11,9 @@ from pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
 from youden.protocol.subsample import subsample
-from youden.types import INDEPENDENT, PAIRED, PROBE, Plan
+from youden.types import INDEPENDENT, PAIRED, Plan
 from youden.types.pool import Ids
+from youden.types.trials import PROBE
 
 POOL = make_pool(10, 30)
 DESIGNS = {

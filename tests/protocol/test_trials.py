@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youden.errors import PlanError
-from youden.types import FOLLOW_UP, PLACING, PLAN, Trials
+from youden.types import Trials
+from youden.types.trials import FOLLOW_UP, PLACING, PLAN
 
 ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(-1, 2)), max_size=40)
 

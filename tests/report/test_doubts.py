@@ -19,7 +19,8 @@ from youden.report.data.report import ReportData, build_report
 from youden.report.data.warnings import grouped
 from youden.report.pages.writing import render_page
 from youden.stats.partners import PairMeans, linked_pairs
-from youden.types import PAIRED, Agent, Finding, PartnerRules, Plan, Pool
+from youden.types import PAIRED, Agent, Finding, Plan, Pool
+from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
 
 

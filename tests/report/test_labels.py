@@ -24,7 +24,8 @@ from youden.pipeline.fitted_run import fit_run
 from youden.report.data.report import build_report
 from youden.report.pages.writing import render_markdown, render_page
 from youden.stats import sampled_auc
-from youden.types import Agent, LabelFacts, Validation
+from youden.types import Agent
+from youden.types.label_facts import LabelFacts, Validation
 from youden.workflows.labels import aliases_of, open_labels, validate
 
 AGENTS = [f"a{i}" for i in range(8)]

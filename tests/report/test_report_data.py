@@ -36,8 +36,9 @@ from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.study.agreement import study_judges
 from youden.study.judged_runs import read_judged, side_by_side
-from youden.types import INDEPENDENT, PAIRED, Agent, Plan, RankingRow, Trials
+from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Trials
 from youden.types.columns import columns_of
+from youden.types.facts import RankingRow
 from youden.types.pool import Floats
 
 

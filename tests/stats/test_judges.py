@@ -27,8 +27,9 @@ from youden.stats.judges.judge_shift import judge_shift, ranking_seen
 from youden.stats.trials.best_selection import reliability
 from youden.study.agreement import study_judges
 from youden.study.judged_runs import JudgedRun, read_judged, side_by_side
-from youden.types import PAIRED, Rates, Recommendation, Verdicts
-from youden.types.recommendation import NOT_MADE, RecommendationForm
+from youden.types import PAIRED, Verdicts
+from youden.types.recommendation import NOT_MADE, Recommendation, RecommendationForm
+from youden.types.results import Rates
 
 
 def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> JudgedRun:

@@ -19,10 +19,11 @@ from youden.engines import trial_blocks
 from youden.errors import PlanError, StatisticsError
 from youden.pipeline.abilities import mean_abilities
 from youden.pipeline.ranking import abilities_of
+from youden.run_keys import Target
 from youden.stats import PairBlock, trial_means
 from youden.stats.base.clusters import UNSEEN, unseen_square
 from youden.stats.trials.trial_errors import TrialMeans
-from youden.types import INDEPENDENT, PAIRED, Plan, Target, Trials
+from youden.types import INDEPENDENT, PAIRED, Plan, Trials
 from youden.types.pool import Bools, Floats, Ids
 
 

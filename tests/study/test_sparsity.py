@@ -16,6 +16,7 @@ from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.protocol.plan import draw_split
+from youden.run_keys import SplitRule
 from youden.stats import links_table
 from youden.streams import own_stream
 from youden.study.baseline_table import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
@@ -24,7 +25,6 @@ from youden.study.known_groups import Contrast, contrast
 from youden.study.link_curl import additivity_words, study_links
 from youden.study.replaying import World, make_world
 from youden.study.sparsity import PAPER_REGIMES, Regime, sparsity_words, study_sparsity
-from youden.types import SplitRule
 
 
 @pytest.fixture(scope="module")

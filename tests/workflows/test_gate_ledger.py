@@ -8,7 +8,7 @@ import pytest
 
 from youden.data.folder.run_files import GateLedger, read_ledger, write_ledger
 from youden.errors import InputError, RunFolderError
-from youden.types import Target
+from youden.run_keys import Target
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 

@@ -18,8 +18,8 @@ from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
 from youden.report.charts import vega
 from youden.streams import own_stream
-from youden.types import INDEPENDENT, PAIRED, Agent, Json, Pool
-from youden.types.pool import Floats
+from youden.types import INDEPENDENT, PAIRED, Agent, Pool
+from youden.types.pool import Floats, Json
 from youden.workflows.attacks import ATTACKS, Planted, plant
 from youden.workflows.planned_stress import abilities, attacked_plan, land, plan_stress
 from youden.workflows.stressing import stress

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.judging.scheduler.options import Asking
     from youden.pipeline.fit_tables import Analysis
-    from youden.types import ExtensionFacts, Json, Target
+    from youden.run_keys import Target
+    from youden.types.facts import ExtensionFacts
+    from youden.types.pool import Json
     from youden.workflows.extend import PlannedExtension
     from youden.workflows.searching import SearchGoal
 

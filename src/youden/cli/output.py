@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from youden.pipeline.judged_run import PlannedRun
     from youden.pipeline.precision import Expected
     from youden.report.data.summary import Summary
-    from youden.types import Cost, Finding, Json, Plan, Validation
+    from youden.types import Finding, Plan
+    from youden.types.label_facts import Validation
+    from youden.types.planning import Cost
+    from youden.types.pool import Json
 
 
 def print_json(value: Mapping[str, Json]) -> None:

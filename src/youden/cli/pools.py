@@ -25,7 +25,7 @@ from youden.text.sentences import counted
 
 if TYPE_CHECKING:
     from youden.pools.generation.generate import Generated
-    from youden.types import Json
+    from youden.types.pool import Json
 
 ANSWERS = "answers.db"
 """The store in a pool's folder: of agents that ask no model, and of pools that an earlier version made."""
@@ -89,7 +89,7 @@ def generate_command(
     from youden.pools.generation.generate import generate
     from youden.pools.generation.generation import plan_generation, refuse_another_pool, write_recipe
     from youden.pools.generation.item_sources import read_items
-    from youden.types import MAX_MISSING
+    from youden.run_keys import MAX_MISSING
 
     file = load_agents(agents, model_map=model_map)
     place = items or file.items
@@ -326,7 +326,7 @@ def export_command(
     dataset of the Hugging Face Hub, with a card.
     """
     from youden.data.exporters import EXPORTERS
-    from youden.data.exporters.export_files import Terms
+    from youden.data.exporters.export_files import ExportOptions
     from youden.data.exporters.hugging_face import check_push, push
     from youden.data.folder.run_folder import RunFolder
     from youden.data.pools.pool_reader import read_pool
@@ -338,7 +338,7 @@ def export_command(
         check_push(name)
     folder = RunFolder(source)
     read = folder if folder.has("pool.json") else read_pool(source)
-    written = exporter(read, out, terms=Terms(overwrite, organization, raw_cells))
+    written = exporter(read, out, terms=ExportOptions(overwrite, organization, raw_cells))
     address = None if repo is None else push(out, repo, public=public)
     for line in written.notes:
         output.note(line)

@@ -14,7 +14,7 @@ from youden.progress_bar import progress_bar
 if TYPE_CHECKING:
     from youden.data.folder.run_folder import RunFolder
     from youden.progress_bar import Bar
-    from youden.types import Json
+    from youden.types.pool import Json
 
 T = TypeVar("T")
 

@@ -27,11 +27,12 @@ from youden.text.sentences import items_compared, signed, with_interval
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
+    from youden.run_keys import Target
     from youden.stats.base.metrics import Metric
     from youden.study.agreement import JudgesStudy
     from youden.study.judge_shifts import JudgeShifts
     from youden.study.judged_runs import MatchItems
-    from youden.types import ScoreKind, Target
+    from youden.types.results import ScoreKind
 
 
 @click.command("fit")

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.pipeline.judged_run import PlannedRun
     from youden.pipeline.precision import Expected
-    from youden.types import Json, Verdicts
+    from youden.types import Verdicts
+    from youden.types.pool import Json
 
 
 @click.command("plan")

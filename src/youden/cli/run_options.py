@@ -17,7 +17,8 @@ from youden.run_keys import KEYS
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.judging.scheduler.options import Asking, Batching
-    from youden.types import Json, Progress
+    from youden.types import Progress
+    from youden.types.pool import Json
 
     Said = Mapping[str, Any]
     """What was said on the command line, by the keys of a run's config."""

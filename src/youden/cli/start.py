@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from youden.judging.config.judge_files import JudgeConfig
     from youden.pools.checks.checked import Checked
     from youden.pools.first_config import FirstConfig
-    from youden.types import Json
+    from youden.types.pool import Json
 
 
 @click.command("check")

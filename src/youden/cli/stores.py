@@ -20,7 +20,7 @@ from youden.text.printable import shown
 from youden.text.sentences import counted
 
 if TYPE_CHECKING:
-    from youden.types import Json
+    from youden.types.pool import Json
 
 FELL_SHORT = 1
 

@@ -19,11 +19,13 @@ from youden.text.sentences import items_compared
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
+    from youden.run_keys import SplitRule
     from youden.stats.curl.quantiles import Coincident
     from youden.study.baseline_table import BaselinesStudy
     from youden.study.link_curl import LinksStudy
     from youden.study.paper import PaperStudy
-    from youden.types import Json, ScoreKind, SplitRule
+    from youden.types.pool import Json
+    from youden.types.results import ScoreKind
 
 
 @click.command("links")

@@ -19,10 +19,12 @@ from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
     from youden.report.pages.writing import StudyPart
+    from youden.run_keys import SplitRule
     from youden.study.budget_curves import BudgetStudy
     from youden.study.grid import Spread
     from youden.study.sparsity import SparsityStudy
-    from youden.types import Json, ScoreKind, SplitRule
+    from youden.types.pool import Json
+    from youden.types.results import ScoreKind
 
 
 @click.command("budget")

@@ -15,21 +15,12 @@ from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import ApartSums
-from youden.types import (
-    MISSING_REASONS,
-    PAIRED,
-    CallFacts,
-    Pairs,
-    Plan,
-    Rates,
-    ScoreKind,
-    ScoreRole,
-    Scores,
-    Split,
-    Verdicts,
-)
-from youden.types.cells import CellIndex, ScoredCells
+from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
+from youden.types.cells import CellIndex, Pairs, ScoredCells
+from youden.types.facts import CallFacts
+from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions, or_none
+from youden.types.results import Rates, ScoreKind, ScoreRole
 
 
 class PairSums:

@@ -25,22 +25,12 @@ from youden.errors import RunFolderError
 from youden.stats.base.clusters import PairBlock
 from youden.stats.judges.discrimination import ItemTotals
 from youden.stats.trials.false_positives import ApartSums, YesCounts
-from youden.types import (
-    FOLLOW_UP,
-    INDEPENDENT,
-    MISSING_REASONS,
-    PAIRED,
-    PLAN,
-    PROBE,
-    Finding,
-    Plan,
-    Rates,
-    Split,
-    Trials,
-    Verdicts,
-)
+from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Trials, Verdicts
 from youden.types.finding import Fact
+from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.results import Rates
+from youden.types.trials import FOLLOW_UP, PLAN, PROBE
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]

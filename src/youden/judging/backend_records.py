@@ -14,7 +14,8 @@ from typing import cast
 from youden.errors import ConfigError
 from youden.judging.call.connection import Connection
 from youden.registry import Registry
-from youden.types import Json, Judge, PlanJudge
+from youden.types import Judge, PlanJudge
+from youden.types.pool import Json
 
 JURY = "jury"
 REPLAY = "replay"

@@ -23,7 +23,8 @@ from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_ju
 from youden.judging.question.questions import CHARACTERS_A_TOKEN, Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
-from youden.types import Completion, Cost, Plan, Pool
+from youden.types import Completion, Plan, Pool
+from youden.types.planning import Cost
 from youden.types.pool import Positions
 
 ASSUMED_SECONDS = 1.0

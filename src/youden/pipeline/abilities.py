@@ -13,13 +13,14 @@ import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError
+from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.best_selection import Choice, choice
 from youden.stats.trials.comparisons import Differences, agent_components, differences
 from youden.stats.trials.false_positives import OwnRates, own_rates
 from youden.stats.trials.trial_errors import TrialMeans, nothing_known, trial_means
-from youden.types import PAIRED, Plan, Target, Verdicts
+from youden.types import PAIRED, Plan, Verdicts
 from youden.types.cells import CellIndex
 from youden.types.facts import ChoiceFacts
 from youden.types.pool import Floats, Ids, Positions

@@ -13,10 +13,12 @@ from youden.engines.block_sums import symmetric_scores
 from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.pipeline.abilities import CELLS, FITTED, Abilities, ByItem
 from youden.protocol.scores import pooled_fpr, train_differences
+from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit, trial_fit
 from youden.stats.base.clusters import Blocks, PairBlock
-from youden.types import Rates, Scores, Target
+from youden.types import Scores
 from youden.types.pool import Ids
+from youden.types.results import Rates
 
 if TYPE_CHECKING:
     from youden.stats.additive.clipped_linear import ClippedLinear

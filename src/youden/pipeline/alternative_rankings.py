@@ -34,20 +34,10 @@ from youden.stats.partners import (
 from youden.stats.trials.comparisons import Differences, tied_places
 from youden.streams import stream
 from youden.text.sentences import counted
-from youden.types import (
-    FOLLOW_UP,
-    PAIRED,
-    Finding,
-    PartnerRules,
-    Plan,
-    StandingFacts,
-    StandingMove,
-    StandingName,
-    Trials,
-    Verdicts,
-)
-from youden.types.facts import STANDING
+from youden.types import PAIRED, Finding, Plan, Trials, Verdicts
+from youden.types.facts import STANDING, PartnerRules, StandingFacts, StandingMove, StandingName
 from youden.types.pool import Ids, Positions
+from youden.types.trials import FOLLOW_UP
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from youden.pipeline.ranking import anchors_of, trial_abilities
 from youden.protocol.blocks import extensions_of
 from youden.stats.trials.anchored import Drift, drift_beside, drift_in_slots, stretch_of
 from youden.stats.trials.comparisons import tied_places
-from youden.types import AgentMove, ExtensionFacts
+from youden.types.facts import AgentMove, ExtensionFacts
 from youden.types.pool import Bools, or_none
 
 

@@ -44,6 +44,7 @@ from youden.pipeline.recommendation import (
 )
 from youden.pipeline.text_length import length_warnings
 from youden.pipeline.variance_components import says_moves, write_moves
+from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
@@ -51,25 +52,11 @@ from youden.stats.partners import PairTotals
 from youden.stats.trials.false_positives import ApartSums
 from youden.stats.trials.partner_halves import partner_halves
 from youden.streams import own_stream
-from youden.types import (
-    CallFacts,
-    CurlCurve,
-    ExtensionFacts,
-    Finding,
-    HoldoutFacts,
-    Json,
-    LinkFacts,
-    Pairs,
-    PartnerFacts,
-    PartnerRules,
-    Plan,
-    RunFacts,
-    ScoreKind,
-    Scores,
-    Signature,
-    SplitRule,
-)
-from youden.types.pool import or_none
+from youden.types import Finding, Plan, Scores
+from youden.types.cells import Pairs
+from youden.types.facts import CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, PartnerRules, RunFacts
+from youden.types.pool import Json, or_none
+from youden.types.results import CurlCurve, ScoreKind, Signature
 
 FACTS_VERSION = 1
 TRIALS_WITH_RATES = 10_000_000

@@ -10,7 +10,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.pipeline.alternative_rankings import check_rules
 from youden.pipeline.telemetry import trace_step
-from youden.types import PartnerRules, Target
+from youden.run_keys import Target
+from youden.types.facts import PartnerRules
 
 if TYPE_CHECKING:
     from youden.pipeline.fit_tables import Analysis

@@ -30,7 +30,8 @@ from youden.pipeline.run_store import refuse_another_store, run_lock
 from youden.pipeline.telemetry import count_answers, trace_step
 from youden.pipeline.verdicts import ask
 from youden.protocol.blocks import extensions_of
-from youden.types import Cost, Plan, Pool, Verdicts
+from youden.types import Plan, Pool, Verdicts
+from youden.types.planning import Cost
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,8 @@ from youden.stats.trials.anchored import (
     scale_of,
     stretch_of,
 )
-from youden.types import PLACING, PLAN
 from youden.types.pool import Bools, Floats, Positions
+from youden.types.trials import PLACING, PLAN
 
 
 def first_part(trials: TrialsByItem) -> TrialsByItem:

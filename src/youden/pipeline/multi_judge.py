@@ -18,9 +18,10 @@ from youden.engines.trial_blocks import Rows, SomeRows, TrialsByItem, votes_of
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.abilities import Abilities
 from youden.protocol.independent import same_trials
+from youden.run_keys import Target
 from youden.stats.base.clusters import CentredCovariance, PairBlock
 from youden.stats.trials.trial_errors import TrialMeans, trial_means
-from youden.types import MISSING_REASONS, PAIRED, Finding, Plan, Target, Verdicts
+from youden.types import MISSING_REASONS, PAIRED, Finding, Plan, Verdicts
 from youden.types.pool import Bools, Codes, Floats
 
 JUDGES: Target = "items-and-judges"

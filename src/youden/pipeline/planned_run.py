@@ -24,8 +24,9 @@ from youden.protocol.extending import add_agents, add_calls, add_items, add_repe
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 from youden.text.sentences import counted, near
-from youden.types import Extension as Extended
-from youden.types import Json, Plan, Pool
+from youden.types import Plan, Pool
+from youden.types.planning import Extension as Extended
+from youden.types.pool import Json
 
 _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 

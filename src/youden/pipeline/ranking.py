@@ -34,8 +34,11 @@ from youden.pipeline.multi_judge import JUDGES, answers_for, as_asked
 from youden.pipeline.recommendation import judge_rates, recommendation_of, signal_facts
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Adaptive
+from youden.run_keys import Target
 from youden.stats.trials.comparisons import Differences, disconnected
-from youden.types import Finding, PartnerRules, Plan, Rates, RunFacts, Target, Verdicts
+from youden.types import Finding, Plan, Verdicts
+from youden.types.facts import PartnerRules, RunFacts
+from youden.types.results import Rates
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,10 @@ from youden.engines.trial_blocks import RateBlock, TrialsByItem
 from youden.pipeline.abilities import LEVEL, Abilities
 from youden.stats.base.metrics import Metric
 from youden.stats.judges.discrimination import ItemTotals, equal_abilities_p, mean_difference, youdens_j
-from youden.types import JudgeSignalFacts, Recommendation, Verdicts
+from youden.types import Verdicts
 from youden.types.facts import ChoiceFacts
 from youden.types.pool import or_none
+from youden.types.recommendation import JudgeSignalFacts, Recommendation
 
 ALPHA = 0.05
 """Significance level at which abilities count as different; `benchmarks/no_signal.py` measures the size of the test."""

@@ -19,11 +19,12 @@ from youden.pipeline.precision import run_parts
 from youden.protocol.blocks import with_round
 from youden.protocol.designs.adaptive import NextRound, Width, adaptive_of, width_of
 from youden.protocol.designs.cyclic import numbered
+from youden.run_keys import Target
 from youden.stats.forecast import LEVEL, at_share, half_widths, items_for, slots_for
 from youden.stats.trials.best_selection import comparable, wanting
 from youden.stats.trials.comparisons import Differences, differences
 from youden.streams import stream
-from youden.types import Plan, Rounds, Target, Verdicts
+from youden.types import Plan, Rounds, Verdicts
 from youden.types.pool import Bools
 
 APPROACH = 0.7

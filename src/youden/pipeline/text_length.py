@@ -18,8 +18,9 @@ from youden.engines.trial_blocks import Rows
 from youden.errors import YoudenError
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.judges.length_dependence import length_share
-from youden.types import PAIRED, PROBE, Finding
+from youden.types import PAIRED, Finding
 from youden.types.pool import Bools, Floats, Positions
+from youden.types.trials import PROBE
 
 MIN_AGENTS = 5
 """Smallest number of agents for which a rank correlation is computed."""

@@ -14,7 +14,8 @@ from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import POLL_SECONDS, Asking, Mode, batch_options, check_cap
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.answers import open_store
-from youden.types import MAX_MISSING, Plan, Progress, Verdicts
+from youden.run_keys import MAX_MISSING
+from youden.types import Plan, Progress, Verdicts
 
 
 def judge(

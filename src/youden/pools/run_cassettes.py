@@ -20,7 +20,8 @@ from youden.judging.store.answers import open_store, open_store_of_folder
 from youden.pools.generation.generate import recorded as recorded_texts
 from youden.pools.generation.generate import requests_of
 from youden.pools.generation.generation import RECIPE, Recipe, is_generated, read_recipe
-from youden.types import Completion, Json, Plan
+from youden.types import Completion, Plan
+from youden.types.pool import Json
 
 Found = tuple[tuple[dict[str, Json], ...], dict[str, Entry | None]]
 """The judges who were asked, and each distinct request's entry by its key, None where nobody has answered."""

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.protocol.independent import with_more
-from youden.types import PAIRED, PLACING, Extensions, Plan, Rounds, Trials, Verdicts
+from youden.types import PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.judging import PER_TRIAL
+from youden.types.planning import Extensions
 from youden.types.pool import Bools
+from youden.types.trials import PLACING
 
 
 def extensions_of(plan: Plan) -> Extensions:

@@ -20,8 +20,10 @@ from youden.protocol.designs.repair import PairRule
 from youden.protocol.independent import N_POOLED, twins, with_more
 from youden.streams import Stream, stream
 from youden.text.sentences import counted
-from youden.types import PAIRED, PLACING, PLAN, Design, Extension, ExtensionKind, Plan, Pool, Slotted, Trials
+from youden.types import PAIRED, Design, Plan, Pool, Trials
+from youden.types.planning import Extension, ExtensionKind, Slotted
 from youden.types.pool import Bools, Ids
+from youden.types.trials import PLACING, PLAN
 
 Comparison = tuple[int, int, int]
 _TRIES = 20

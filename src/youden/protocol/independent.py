@@ -15,8 +15,10 @@ import numpy as np
 from youden.errors import PlanError
 from youden.streams import stream
 from youden.text.words import segment
-from youden.types import PROBE, TWIN, IndependentRule, Plan, Pool, Trials
+from youden.types import Plan, Pool, Trials
+from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats, Positions
+from youden.types.trials import PROBE, TWIN
 
 
 def plan_rows(plan: Plan, rows: Bools | Positions) -> Plan:

@@ -23,10 +23,13 @@ from youden.protocol.independent import (
     twins,
     with_repeats,
 )
+from youden.run_keys import SplitRule
 from youden.streams import stream
 from youden.text.sentences import counted
-from youden.types import PROBE, Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
-from youden.types.pool import Bools
+from youden.types import Design, Drawn, Plan, Pool, Trials
+from youden.types.planning import Asked, IndependentRule, Split
+from youden.types.pool import Bools, Json
+from youden.types.trials import PROBE
 
 
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", seed: int) -> Split:

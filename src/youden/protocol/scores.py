@@ -12,19 +12,11 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.types import (
-    INDEPENDENT,
-    PAIRED,
-    PROBE,
-    IndependentRates,
-    Rates,
-    ScoreKind,
-    ScoreRole,
-    Scores,
-    Verdicts,
-)
+from youden.types import INDEPENDENT, PAIRED, Scores, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
+from youden.types.trials import PROBE
 
 
 def compute_rates(verdicts: Verdicts) -> Rates:

@@ -10,8 +10,9 @@ import numpy as np
 from youden.errors import PlanError
 from youden.protocol.independent import plan_rows
 from youden.streams import stream
-from youden.types import PAIRED, PROBE, Plan
+from youden.types import PAIRED, Plan
 from youden.types.pool import Bools, Ids, Positions
+from youden.types.trials import PROBE
 
 MOST_INDEPENDENT = 0.05
 """Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""

@@ -16,7 +16,8 @@ from types import ModuleType
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.text.printable import path_part, typed
-from youden.types import Json, RunFacts
+from youden.types.facts import RunFacts
+from youden.types.pool import Json
 
 ARTIFACTS = ("ranking.csv", "ranking.json", "items.csv", "fit.json", "signature.json", "report.html")
 BATCH = 500

@@ -21,7 +21,7 @@ from scipy.special import expit, log_expit, ndtri
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
 from youden.stats.base.proportions import proportion
-from youden.types import QualityLine
+from youden.types.label_facts import QualityLine
 from youden.types.pool import Bools, Floats, Positions
 
 FEWEST_AGENTS = 5

@@ -14,6 +14,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
+from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
 from youden.stats.base.links import LINKS
@@ -24,10 +25,10 @@ from youden.stats.trials.comparisons import tied_places
 from youden.study.judge_shifts import JudgeShifts, correlation, judge_shifts, shift_words
 from youden.study.judged_runs import MatchItems, SideBySide, read_judged, side_by_side, with_families
 from youden.text.sentences import with_interval
-from youden.types import ScoreKind, Scores, Target
+from youden.types import Scores
 from youden.types.pool import Bools, Floats, or_none
 from youden.types.recommendation import Recommendation
-from youden.types.results import ABOUT
+from youden.types.results import ABOUT, ScoreKind
 
 MOST_TURNED = 5
 

@@ -17,13 +17,15 @@ from scipy.special import ndtri
 from youden.errors import PlanError
 from youden.protocol.designs.cell_designs import NLogN
 from youden.protocol.designs.repair import StarvedError
+from youden.run_keys import SplitRule
 from youden.stats.baselines import BASELINES, Baseline
 from youden.streams import own_stream, stream
 from youden.study.grid import Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
 from youden.study.replaying import World
-from youden.types import Json, Progress, ScoreKind, SplitRule
-from youden.types.pool import Bools, Floats, plain_fields
+from youden.types import Progress
+from youden.types.pool import Bools, Floats, Json, plain_fields
+from youden.types.results import ScoreKind
 
 N_RESAMPLES = 1000
 LEVEL = 0.95

@@ -25,8 +25,9 @@ from youden.stats.base.metrics import spearman
 from youden.streams import own_stream
 from youden.study.grid import grid
 from youden.study.replaying import World, paired_mean_first, replay
-from youden.types import PAIRED, Plan, Pool, Progress, ScoreKind, Verdicts
+from youden.types import PAIRED, Plan, Pool, Progress, Verdicts
 from youden.types.pool import Floats, or_none
+from youden.types.results import ScoreKind
 
 TOPS = (1, 3, 5)
 N_SPLITS = 20

@@ -13,8 +13,7 @@ from youden.errors import ConfigError
 from youden.study.budget_curves import BudgetRow, BudgetStudy
 from youden.study.link_curl import LITTLE
 from youden.text.sentences import counted
-from youden.types import Json
-from youden.types.pool import or_none
+from youden.types.pool import Json, or_none
 
 Measure = Literal["rho", "recall", "halfwidth", "regret"]
 SMALL = ("halfwidth", "regret")

@@ -14,13 +14,16 @@ import numpy as np
 
 from youden.errors import PlanError, StatisticsError
 from youden.protocol.plan import draw_split
+from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.stats.baselines import Baseline
 from youden.study.known_groups import Contrast
 from youden.study.replaying import World
-from youden.types import Progress, ScoreKind, Scores, Split, SplitRule
+from youden.types import Progress, Scores
+from youden.types.planning import Split
 from youden.types.pool import Floats
+from youden.types.results import ScoreKind
 
 Drawn = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
 """From a row's figures at one seed to those at all of them, float[seeds, figures], or why it cannot be drawn."""

@@ -17,11 +17,14 @@ from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.pipeline.ranking import differences_of, differences_of_rates
 from youden.protocol.blocks import extensions_of
+from youden.run_keys import Target
 from youden.stats.trials.best_selection import reliability
 from youden.stats.trials.comparisons import Differences
-from youden.types import MISSING_REASONS, PAIRED, Rates, ScoreKind, Scores, Split, Target, Verdicts
+from youden.types import MISSING_REASONS, PAIRED, Scores, Verdicts
+from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids
 from youden.types.recommendation import Recommendation
+from youden.types.results import Rates, ScoreKind
 
 MatchItems = Literal["id", "number"]
 _TRIAL = ["item", "first", "second", "arm", "other_item", "replicate", "first_repeat", "second_repeat"]

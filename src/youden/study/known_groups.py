@@ -12,7 +12,7 @@ from youden.errors import ConfigError
 from youden.stats.base.metrics import Metric, auc_interval
 from youden.streams import own_stream
 from youden.study.replaying import World
-from youden.types import RankingRow
+from youden.types.facts import RankingRow
 from youden.types.pool import Bools
 
 PAPER_ABOVE = ("faithful",)

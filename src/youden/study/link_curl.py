@@ -13,7 +13,9 @@ from youden.errors import StatisticsError
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.curl.quantiles import Coincident, MedianDifference, median_differences
 from youden.streams import own_stream
-from youden.types import LinkFacts, Rates, ScoreKind, Scores
+from youden.types import Scores
+from youden.types.facts import LinkFacts
+from youden.types.results import Rates, ScoreKind
 
 PAPER_RULE = 0.2
 NO_STRUCTURE = 1.349

@@ -13,20 +13,10 @@ from youden.errors import StatisticsError
 from youden.protocol.scores import pooled_fpr
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import own_stream
-from youden.types import (
-    INDEPENDENT,
-    MISSING_REASONS,
-    PAIRED,
-    Agent,
-    Item,
-    Plan,
-    Pool,
-    Rates,
-    ScoreKind,
-    Split,
-    Verdicts,
-)
+from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.types.planning import Split
 from youden.types.pool import Floats, ReadOnly
+from youden.types.results import Rates, ScoreKind
 
 DENSE_ENOUGH = 0.9
 """Share of ordered pairs that a run must have asked to stand in for the judge; below it is a pilot."""

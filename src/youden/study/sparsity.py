@@ -18,13 +18,15 @@ from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.cell_designs import CellDesign
 from youden.protocol.designs.repair import n_comparisons
 from youden.protocol.plan import make_plan
+from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import stream
 from youden.study.grid import Fold, Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
 from youden.study.replaying import World, replay
-from youden.types import Json, Progress, ScoreKind, Scores, SplitRule
-from youden.types.pool import Bools, Floats, plain_fields
+from youden.types import Progress, Scores
+from youden.types.pool import Bools, Floats, Json, plain_fields
+from youden.types.results import ScoreKind
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from youden.errors import ConfigError
 from youden.registry import Registry
 from youden.text.sentences import first_pieces, pieces, sentences
 from youden.text.words import synonyms, words
-from youden.types import Json
+from youden.types.pool import Json
 
 
 def wanted(value: object, allowed: str, *, fits: bool, option: str) -> None:

@@ -1,142 +1,125 @@
-"""The nouns of the package: what each arrow of the path takes and gives, with shapes, ranges and what a missing value means.
+"""Types for packages that extend this one: what each entry-point group registers, and the types in its contract.
 
-Arrays are read-only; what can run to millions is held as columns, not objects.
+- `youden.judges`: a class that is built from a `Connection`, and answers one `Request` of `Message`s at a time by a `Completion`,
+  or raises `CallError` (`Judge`)
+- `youden.batches`: a class that is built from a `Connection` and the keyword `policy`, a `RetryPolicy` (`BatchProvider`); its
+  methods raise `CallError`, and `BatchState` and `LineError` say how far a batch is
+- `youden.stores`: a function of the address of a store and the keyword `read_only` that returns a `Place`; it is written to by
+  `PendingWrites` with `Payment`s, and shared by `Member`s
+- `youden.importers`: an `Importer`, which returns an `ImportedPool` of `Agent`s and `Item`s
+- `youden.exporters`: an `Exporter`, which gets `ExportOptions` and returns `Exported`
+- `youden.transforms`: a `Transform`
+- `youden.designs`: a `MakeDesign`, which makes a `Design`; that draws `Drawn`, with `Trials` of the types `PAIRED` and
+  `INDEPENDENT`, in `Rounds` if it is adaptive
+- `youden.baselines`: a class without parameters that is fitted to `Scores` (`Baseline`)
+- `youden.items`: a function without parameters that returns a tuple of `Item`
+- `youden.attacks`: an `Attack`, which is given an `AttackContext`
+
+A `PlanJudge` answers a whole `Plan` by `Verdicts`, with `MISSING_REASONS` and, as warnings, `Finding`s. `youden.judge` reports to
+a `Progress`. Arrays in these types are read-only. The docstring of each type states shapes, ranges and the meaning of a missing
+value.
 """
 
-from youden.run_keys import MAX_MISSING, SplitRule, Target
-from youden.types.cells import Pairs
-from youden.types.facts import (
-    AgentMove,
-    CallFacts,
-    ChoiceFacts,
-    ExtensionFacts,
-    HoldoutFacts,
-    LinkFacts,
-    PartnerFacts,
-    PartnerRules,
-    RankedBy,
-    RankingRow,
-    RunFacts,
-    StandingFacts,
-    StandingMove,
-    StandingName,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from youden.types.finding import Finding
-from youden.types.judging import (
-    MISSING_REASONS,
-    Completion,
-    Judge,
-    Message,
-    PlanJudge,
-    Progress,
-    Request,
-    Verdicts,
-)
-from youden.types.label_facts import (
-    Agreement,
-    CellAgreement,
-    Disagreement,
-    LabelFacts,
-    QualityFacts,
-    QualityLine,
-    QualityRow,
-    Validation,
-)
-from youden.types.planning import (
-    Asked,
-    Cost,
-    Design,
-    Drawn,
-    Extension,
-    ExtensionKind,
-    Extensions,
-    IndependentRule,
-    Plan,
-    Rounds,
-    Slotted,
-    Split,
-)
-from youden.types.pool import Agent, Item, Json, Pool
-from youden.types.recommendation import JudgeSignalFacts, Recommendation
-from youden.types.results import (
-    CurlCurve,
-    IndependentRates,
-    Rates,
-    ScoreKind,
-    ScoreRole,
-    Scores,
-    Signature,
-)
-from youden.types.trials import FOLLOW_UP, INDEPENDENT, PAIRED, PLACING, PLAN, PROBE, ROLES, TWIN, Trials
+from youden.types.judging import MISSING_REASONS, Completion, Judge, Message, PlanJudge, Progress, Request, Verdicts
+from youden.types.planning import Design, Drawn, Plan, Rounds
+from youden.types.pool import Agent, Item, Pool
+from youden.types.results import Scores
+from youden.types.trials import INDEPENDENT, PAIRED, Trials
+
+if TYPE_CHECKING:
+    from youden.data.exporters import Exporter
+    from youden.data.exporters.export_files import Exported, ExportOptions
+    from youden.data.importers import Importer
+    from youden.data.importers.pool_joiner import ImportedPool
+    from youden.judging.call.connection import Connection
+    from youden.judging.call.failures import CallError, RetryPolicy
+    from youden.judging.offline.batch_providers import BatchProvider, BatchState, LineError
+    from youden.judging.store.contract import Member, Payment, PendingWrites, Place
+    from youden.protocol.designs import MakeDesign
+    from youden.stats.baselines import Baseline
+    from youden.text.transforms import Transform
+    from youden.workflows.attacks import Attack, AttackContext
+
+_HOMES = {
+    "Connection": "youden.judging.call.connection",
+    "CallError": "youden.judging.call.failures",
+    "RetryPolicy": "youden.judging.call.failures",
+    "BatchProvider": "youden.judging.offline.batch_providers",
+    "BatchState": "youden.judging.offline.batch_providers",
+    "LineError": "youden.judging.offline.batch_providers",
+    "Member": "youden.judging.store.contract",
+    "Payment": "youden.judging.store.contract",
+    "PendingWrites": "youden.judging.store.contract",
+    "Place": "youden.judging.store.contract",
+    "Importer": "youden.data.importers",
+    "ImportedPool": "youden.data.importers.pool_joiner",
+    "Exporter": "youden.data.exporters",
+    "Exported": "youden.data.exporters.export_files",
+    "ExportOptions": "youden.data.exporters.export_files",
+    "MakeDesign": "youden.protocol.designs",
+    "Baseline": "youden.stats.baselines",
+    "Transform": "youden.text.transforms",
+    "Attack": "youden.workflows.attacks",
+    "AttackContext": "youden.workflows.attacks",
+}
+"""Types that are defined next to the code that uses them, and load with it when they are first used."""
 
 __all__ = [
-    "FOLLOW_UP",
     "INDEPENDENT",
-    "MAX_MISSING",
     "MISSING_REASONS",
     "PAIRED",
-    "PLACING",
-    "PLAN",
-    "PROBE",
-    "ROLES",
-    "TWIN",
     "Agent",
-    "AgentMove",
-    "Agreement",
-    "Asked",
-    "CallFacts",
-    "CellAgreement",
-    "ChoiceFacts",
+    "Attack",
+    "AttackContext",
+    "Baseline",
+    "BatchProvider",
+    "BatchState",
+    "CallError",
     "Completion",
-    "Cost",
-    "CurlCurve",
+    "Connection",
     "Design",
-    "Disagreement",
     "Drawn",
-    "Extension",
-    "ExtensionFacts",
-    "ExtensionKind",
-    "Extensions",
+    "ExportOptions",
+    "Exported",
+    "Exporter",
     "Finding",
-    "HoldoutFacts",
-    "IndependentRates",
-    "IndependentRule",
+    "ImportedPool",
+    "Importer",
     "Item",
-    "Json",
     "Judge",
-    "JudgeSignalFacts",
-    "LabelFacts",
-    "LinkFacts",
+    "LineError",
+    "MakeDesign",
+    "Member",
     "Message",
-    "Pairs",
-    "PartnerFacts",
-    "PartnerRules",
+    "Payment",
+    "PendingWrites",
+    "Place",
     "Plan",
     "PlanJudge",
     "Pool",
     "Progress",
-    "QualityFacts",
-    "QualityLine",
-    "QualityRow",
-    "RankedBy",
-    "RankingRow",
-    "Rates",
-    "Recommendation",
     "Request",
+    "RetryPolicy",
     "Rounds",
-    "RunFacts",
-    "ScoreKind",
-    "ScoreRole",
     "Scores",
-    "Signature",
-    "Slotted",
-    "Split",
-    "SplitRule",
-    "StandingFacts",
-    "StandingMove",
-    "StandingName",
-    "Target",
+    "Transform",
     "Trials",
-    "Validation",
     "Verdicts",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'youden.types' has no attribute '{name}'")
+    globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return __all__

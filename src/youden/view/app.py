@@ -37,7 +37,8 @@ from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
 from youden.report.pages.embed import live_figures, names_in
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
-from youden.types import Json, Verdicts
+from youden.types import Verdicts
+from youden.types.pool import Json
 from youden.view.shown import LiveRun, Runs, TrialParts, cells_with, named, names_like, stamp, state_of
 
 HOSTS = ("127.0.0.1", "localhost")

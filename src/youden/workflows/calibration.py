@@ -23,8 +23,8 @@ from youden.pipeline.judged_run import books_of
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import Expected, expected_of
 from youden.text.printable import shown
-from youden.types import Finding, Json, Verdicts
-from youden.types.pool import or_none, plain, plain_fields
+from youden.types import Finding, Verdicts
+from youden.types.pool import Json, or_none, plain, plain_fields
 from youden.workflows.experiment import Answered, Experiment, asked_under, config_of_pool, plan_experiment
 from youden.workflows.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
 from youden.workflows.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth

@@ -21,7 +21,9 @@ from youden.judging.scheduler.options import Asking, check_cap
 from youden.judging.scheduler.shutdown import run_until_stopped
 from youden.pipeline.verdicts import ask
 from youden.protocol.independent import plan_rows
-from youden.types import Cost, Json, Plan, Pool, Verdicts
+from youden.types import Plan, Pool, Verdicts
+from youden.types.planning import Cost
+from youden.types.pool import Json
 
 
 @dataclass(frozen=True, eq=False)

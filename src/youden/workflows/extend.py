@@ -30,7 +30,9 @@ from youden.protocol.extending import LEAST_SLOTS
 from youden.protocol.independent import plan_rows
 from youden.stats.forecast import OwnVariances, at_share, half_widths, items_for, slots_for
 from youden.text.sentences import counted
-from youden.types import PAIRED, Cost, ExtensionFacts, Plan
+from youden.types import PAIRED, Plan
+from youden.types.facts import ExtensionFacts
+from youden.types.planning import Cost
 
 ALPHA = 0.05
 """Chance that any agent, or the level, is said to have drifted though none has."""

@@ -16,6 +16,7 @@ import numpy as np
 from youden.data.folder.run_files import FILE, GateLedger, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
+from youden.run_keys import Target
 from youden.stats.trials.noninferiority import (
     Verdict,
     chance_decided,
@@ -28,9 +29,9 @@ from youden.stats.trials.trial_errors import VarianceLeft
 from youden.text.printable import typed
 from youden.text.sentences import counted, near, signed
 from youden.text.tables import Table, two_sided
-from youden.types import Json, JudgeSignalFacts, Recommendation, Target
 from youden.types.facts import ChoiceFacts
-from youden.types.pool import Floats, Positions
+from youden.types.pool import Floats, Json, Positions
+from youden.types.recommendation import JudgeSignalFacts, Recommendation
 from youden.types.results import ABOUT
 from youden.workflows.gate_answers import DifferenceForecast, GateAnswers, QualityDifference, read_answers
 

@@ -19,14 +19,16 @@ from youden.pipeline.additive_abilities import answers_of, fitted_abilities
 from youden.pipeline.multi_judge import learned
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.blocks import extensions_of, first_in_slots
+from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import trial_fit
 from youden.stats.base.clusters import Blocks
 from youden.stats.trials.noninferiority import QuietDifference, quiet_difference
 from youden.stats.trials.trial_errors import ItemContributions, VarianceLeft, item_contributions, variance_left
 from youden.study.replaying import usd_per_call
-from youden.types import PAIRED, Plan, Rates, Scores, Target, Verdicts
+from youden.types import PAIRED, Plan, Scores, Verdicts
 from youden.types.pool import Bools, Floats, Positions
+from youden.types.results import Rates
 
 BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
 BY_FIT = "abilities fitted to trials, residuals summed by item, events not seen yet allowed for, Student t"

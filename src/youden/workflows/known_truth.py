@@ -12,10 +12,10 @@ from youden.errors import PlanError
 from youden.protocol.independent import characters, pooled
 from youden.streams import own_stream, stream
 from youden.text.transforms import Step, apply_steps
-from youden.types import INDEPENDENT, PAIRED, PROBE, Agent, Plan, Pool, Split, Trials
-from youden.types.planning import Asked
+from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Pool, Trials
+from youden.types.planning import Asked, Split
 from youden.types.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
-from youden.types.trials import ASKED
+from youden.types.trials import ASKED, PROBE
 
 Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
 

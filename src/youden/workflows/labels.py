@@ -19,12 +19,15 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable, read_labels
 from youden.errors import ConfigError
 from youden.pipeline.ranking import differences_of, differences_of_rates
+from youden.run_keys import Target
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.metrics import Metric, RankRange, kendall, rank_ranges, sampled_auc, spearman
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.comparisons import Differences, differences, tied_places
 from youden.text.sentences import with_interval
-from youden.types import Agent, Agreement, CellAgreement, Disagreement, LabelFacts, RankingRow, Target, Validation
+from youden.types import Agent
+from youden.types.facts import RankingRow
+from youden.types.label_facts import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
 from youden.types.pool import Floats, or_none
 
 WIDE = 0.5

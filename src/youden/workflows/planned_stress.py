@@ -25,8 +25,9 @@ from youden.stats.partners import PairTotals, group_balanced, reweighted
 from youden.stats.trials.comparisons import tied_places
 from youden.streams import stream
 from youden.text.sentences import near
-from youden.types import INDEPENDENT, PAIRED, Json, Plan, Pool, Split, Trials, Verdicts
-from youden.types.pool import Floats, Ids
+from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Trials, Verdicts
+from youden.types.planning import Split
+from youden.types.pool import Floats, Ids, Json
 from youden.workflows.attacks import ATTACKS, Attack, Planted, plant
 from youden.workflows.experiment import Experiment, asked_under, config_of_pool, plan_experiment
 

@@ -17,7 +17,7 @@ from youden.errors import ConfigError, StatisticsError
 from youden.stats.small_areas import FEWEST_AGENTS, SmallAreas, quality_of_labels
 from youden.text.sentences import with_interval
 from youden.text.tables import Table, fixed
-from youden.types import QualityFacts, QualityRow
+from youden.types.label_facts import QualityFacts, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
 from youden.workflows.labels import first, open_labels

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from youden.registry import Registry
 
 if TYPE_CHECKING:
-    from youden.data.exporters.export_files import Exported, Terms
+    from youden.data.exporters.export_files import Exported, ExportOptions
     from youden.data.folder.run_folder import RunFolder
     from youden.types import Pool
 
@@ -20,7 +20,7 @@ class Exporter(Protocol):
     RunFolderError for a file that the run lacks.
     """
 
-    def __call__(self, source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported: ...
+    def __call__(self, source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported: ...
 
 
 EXPORTERS: Registry[Exporter] = Registry(

@@ -15,12 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.exporters.export_files import Exported, Terms, fresh_folder, of_run
+from youden.data.exporters.export_files import Exported, ExportOptions, fresh_folder, of_run
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.text.printable import path_part
-from youden.types import Json, Pool, RankingRow, RunFacts, Signature
+from youden.types import Pool
 from youden.types.columns import fields_of
+from youden.types.facts import RankingRow, RunFacts
+from youden.types.pool import Json
+from youden.types.results import Signature
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"
@@ -42,7 +45,7 @@ class _Run:
     organization: str | None
 
 
-def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
+def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
     """A folder with a file for each agent that has an ability; those without one are named in the notes.
 
     Raises: ConfigError [export-source], [export-exists]; RunFolderError where the run is not fitted.

@@ -13,7 +13,8 @@ from youden.data.atomic import remove_leftovers, replacing_folder
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.text.sentences import quoted
-from youden.types import Json, Pool
+from youden.types import Pool
+from youden.types.pool import Json
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ExportOptions:
     """overwrite: whether files that are there are replaced; a folder never is.
 
     organization: who made the run, in formats that ask. raw_cells: whether CSV files keep texts unchanged that a spreadsheet
@@ -51,7 +52,7 @@ def fresh_folder(out: Path) -> Iterator[Path]:
         yield folder
 
 
-def check_files(files: Sequence[Path], terms: Terms) -> None:
+def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
     """Raises: ConfigError [export-exists] where a file is there and may not be replaced."""
     there = [file for file in files if file.exists()]
     if folders := [file for file in there if file.is_dir()]:

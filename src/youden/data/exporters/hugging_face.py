@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pyarrow.parquet as pq
 
-from youden.data.exporters.export_files import TAGS, Exported, Terms, card, config_of, fresh_folder
+from youden.data.exporters.export_files import TAGS, Exported, ExportOptions, card, config_of, fresh_folder
 from youden.data.exporters.plain_tables import run_tables
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FITTED
@@ -25,7 +25,8 @@ from youden.errors import ConfigError
 from youden.text.printable import typed
 from youden.text.sentences import items_compared
 from youden.text.tables import as_markdown, two_sided
-from youden.types import Json, Pool
+from youden.types import Pool
+from youden.types.pool import Json
 
 COPIED = ("plan.parquet", "verdicts.parquet", *(name for name in FITTED if name not in ("pairs.parquet", "moves.json")))
 TYPED = "tables"
@@ -38,7 +39,7 @@ NO_LICENCE = (
 )
 
 
-def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
+def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
     """The folder `out`, with README.md. Raises: ConfigError [export-exists]; RunFolderError where a run has no ranking."""
     with fresh_folder(out) as folder:
         rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)

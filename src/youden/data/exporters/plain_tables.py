@@ -13,7 +13,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
-from youden.data.exporters.export_files import Exported, Terms, check_files
+from youden.data.exporters.export_files import Exported, ExportOptions, check_files
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import COLUMNS
 from youden.data.pools.pool_reader import responses_of
@@ -24,7 +24,7 @@ from youden.types import Pool
 ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
 
 
-def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
+def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
     """A pool as one tidy table, which `youden run` reads again as .csv or .parquet; a run as ranking, items and trials."""
     tables = {"responses": pool_table(source)} if isinstance(source, Pool) else run_tables(source)
     check_files(files_of(out, tables), terms)

@@ -13,7 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, StrictFile, parse
-from youden.types import Json
+from youden.types.pool import Json
 
 CALIBRATIONS = "calibrations.json"
 DEFAULT_RUNS = Path("runs")

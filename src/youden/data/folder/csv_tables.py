@@ -17,23 +17,14 @@ from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, StrictFile, damaged, read_bytes
 from youden.data.folder.table_columns import CURL, ItemRow, ranking_columns
 from youden.errors import RunFolderError
-from youden.types import (
-    CurlCurve,
-    QualityRow,
-    RankedBy,
-    RankingRow,
-    RunFacts,
-    ScoreKind,
-    ScoreRole,
-    Scores,
-    Signature,
-    StandingName,
-    Target,
-)
+from youden.run_keys import Target
+from youden.types import Scores
 from youden.types.columns import Field, TableColumn, columns_of, fields_of
-from youden.types.facts import STANDING, STANDINGS, ChoiceFacts
+from youden.types.facts import STANDING, STANDINGS, ChoiceFacts, RankedBy, RankingRow, RunFacts, StandingName
+from youden.types.label_facts import QualityRow
 from youden.types.pool import Floats
 from youden.types.recommendation import Recommendation
+from youden.types.results import CurlCurve, ScoreKind, ScoreRole, Signature
 
 if TYPE_CHECKING:
     import pandas as pd

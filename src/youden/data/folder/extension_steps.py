@@ -12,7 +12,7 @@ from youden.run_keys import FromOne, FromZero, Usd
 from youden.text.printable import typed
 
 if TYPE_CHECKING:
-    from youden.types import ExtensionKind
+    from youden.types.planning import ExtensionKind
 
 POOLS = ("agents", "items", "repeats")
 """Fields of an extension that name a pool."""

@@ -23,7 +23,8 @@ from youden.text.printable import is_device, is_file, path_of, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
 if TYPE_CHECKING:
-    from youden.types import Json, PartnerRules
+    from youden.types.facts import PartnerRules
+    from youden.types.pool import Json
 
 
 def _read_keys(path: Path) -> dict[str, object]:
@@ -247,7 +248,7 @@ class RunConfig(BaseModel):
     @property
     def terms(self) -> FitTerms:
         """What the run is fitted by."""
-        from youden.types import PartnerRules, RankedBy
+        from youden.types.facts import PartnerRules, RankedBy
 
         head: RankedBy = "trusted" if self.trusted else "robust" if self.robust else "plain"
         clones = tuple(tuple(cluster) for cluster in self.clones)

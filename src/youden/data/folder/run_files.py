@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from youden.data.atomic import replacing
 from youden.errors import InputError, RunFolderError
+from youden.run_keys import Target
 from youden.text.regular_files import read_regular
 from youden.text.words import mean_lengths
 from youden.text.yaml_text import misfit
-from youden.types import Agent, Pool, Target
+from youden.types import Agent, Pool
 from youden.types.pool import Floats, ReadOnly, or_none
 
 T = TypeVar("T")

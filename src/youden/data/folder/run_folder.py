@@ -25,26 +25,14 @@ from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
 from youden.errors import RunFolderError, YoudenError
 from youden.text.printable import typed
-from youden.types import (
-    CurlCurve,
-    Json,
-    Pairs,
-    PartnerRules,
-    Plan,
-    Pool,
-    QualityFacts,
-    RankingRow,
-    Rates,
-    RunFacts,
-    ScoreKind,
-    Scores,
-    Signature,
-    Split,
-    Validation,
-    Verdicts,
-)
+from youden.types import Plan, Pool, Scores, Verdicts
+from youden.types.cells import Pairs
+from youden.types.facts import PartnerRules, RankingRow, RunFacts
+from youden.types.label_facts import QualityFacts, Validation
+from youden.types.planning import Split
+from youden.types.pool import Json
 from youden.types.recommendation import Recommendation
-from youden.types.results import WhatMoves
+from youden.types.results import CurlCurve, Rates, ScoreKind, Signature, WhatMoves
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, get_args
 
-from youden.types import MISSING_REASONS, ROLES, QualityRow, RankingRow, StandingName, Target
+from youden.run_keys import Target
+from youden.types import MISSING_REASONS
 from youden.types.columns import Meaning, TableColumn, columns_of
-from youden.types.facts import STANDINGS
+from youden.types.facts import STANDINGS, RankingRow, StandingName
+from youden.types.label_facts import QualityRow
+from youden.types.trials import ROLES
 
 ARMS = ("paired", "independent")
 

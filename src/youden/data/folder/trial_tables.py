@@ -30,20 +30,13 @@ from youden.data.folder.parquet_tables import (
 from youden.data.folder.run_files import StrictFile, damaged, read_bytes
 from youden.data.folder.table_columns import ANSWERS, PAIRS, RATES, REPEATS, TRIALS, VOTE, vote_column
 from youden.errors import RunFolderError
-from youden.types import (
-    Finding,
-    IndependentRule,
-    Pairs,
-    Plan,
-    Rates,
-    Rounds,
-    Split,
-    SplitRule,
-    Trials,
-    Verdicts,
-)
+from youden.run_keys import SplitRule
+from youden.types import Finding, Plan, Rounds, Trials, Verdicts
+from youden.types.cells import Pairs
 from youden.types.columns import TableColumn
+from youden.types.planning import IndependentRule, Split
 from youden.types.pool import Bools, Positions
+from youden.types.results import Rates
 
 ROWS_OF_A_PART = 4_000_000
 """Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""

@@ -33,7 +33,8 @@ from youden.data.importers.spreadsheets import EXCEL, SEPARATED, SPREADSHEETS, R
 from youden.errors import ImportFormatError
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
-from youden.types import Json, Pool
+from youden.types import Pool
+from youden.types.pool import Json
 
 PLAIN = (".csv", ".tsv", ".jsonl", ".parquet")
 ENDINGS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")

@@ -15,7 +15,7 @@ from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, 
 from youden.text.json_text import parse_json as parse_tolerantly
 from youden.text.regular_files import read_regular, special_kind
 from youden.text.replacements import Replacements
-from youden.types import Json
+from youden.types.pool import Json
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

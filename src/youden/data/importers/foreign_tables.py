@@ -31,7 +31,8 @@ from youden.data.importers.restarting_ids import composite_columns
 from youden.data.importers.spreadsheets import SPREADSHEETS, Rows, Say, fill_down
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
-from youden.types import Json, Pool
+from youden.types import Pool
+from youden.types.pool import Json
 
 _ANSWER_FOLDERS = frozenset(
     {"predictions", "details", "model_answer", "answers", "responses", "generations", "completions"}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, combinations
 
-from youden.types import Json
+from youden.types.pool import Json
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     noun: tuple(names.split())

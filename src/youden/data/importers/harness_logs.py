@@ -34,7 +34,7 @@ from youden.data.importers.transcripts import Text, as_text, call_of
 from youden.decompression import Unpacked, inflated
 from youden.errors import ImportFormatError
 from youden.text.replacements import Replacements
-from youden.types import Json
+from youden.types.pool import Json
 
 _ZSTANDARD = 93
 _HEADERS = ("header.json", "_journal/start.json")

@@ -26,7 +26,7 @@ from youden.data.importers.loose_table import separated
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.data.importers.response_values import response_values
 from youden.text.replacements import Replacements
-from youden.types import Json
+from youden.types.pool import Json
 
 RESULTS = "results"
 """The folder of AlpacaEval's leaderboard, which calls a model by its folder in there."""

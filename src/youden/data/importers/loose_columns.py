@@ -17,7 +17,7 @@ from youden.data.importers.restarting_ids import composite_columns
 from youden.data.pools.spool import shown
 from youden.text.json_text import replace_nonfinite
 from youden.text.printable import acts
-from youden.types import Json
+from youden.types.pool import Json
 
 _STEP = re.compile(r"\[(?P<at>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 

@@ -37,7 +37,8 @@ from youden.errors import ConfigError, ImportFormatError
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.spreadsheet_cells import GUARDED, without_guards
-from youden.types import Agent, Json
+from youden.types import Agent
+from youden.types.pool import Json
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}

@@ -13,7 +13,7 @@ from contextlib import suppress
 from youden.data.importers.foreign_files import inner
 from youden.data.importers.guessed_columns import LAST_ANSWER, NAMES, noun_of
 from youden.text.json_text import JSONDecodeError, parse_json
-from youden.types import Json
+from youden.types.pool import Json
 
 MAX_DEPTH = 6
 """Deepest nesting of objects that becomes columns; deeper objects stay values."""

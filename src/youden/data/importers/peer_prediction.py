@@ -19,8 +19,10 @@ from youden.data.importers.foreign_files import wrong
 from youden.text.printable import acts
 from youden.text.regular_files import read_regular
 from youden.text.yaml_text import misfit
-from youden.types import Agent, Item, Pool, Rates, Split
+from youden.types import Agent, Item, Pool
+from youden.types.planning import Split
 from youden.types.pool import Floats, Ids, ReadOnly
+from youden.types.results import Rates
 
 _GROUPS: tuple[dict[str, str], ...] = (
     {

@@ -6,7 +6,7 @@ numbers, is kept as it is.
 
 from __future__ import annotations
 
-from youden.types import Json
+from youden.types.pool import Json
 
 TEXT_KEYS = ("text", "generated_text")
 """Keys of an object that holds a text and nothing about who wrote it, as generation libraries write samples."""

@@ -26,7 +26,7 @@ from youden.data.importers.guessed_columns import (
     value,
     words_of,
 )
-from youden.types import Json
+from youden.types.pool import Json
 
 GROUPS = SUBJECTS | frozenset(
     name

@@ -21,7 +21,7 @@ from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 from youden.text.spreadsheet_cells import GUARDED, without_guards
-from youden.types import Json
+from youden.types.pool import Json
 
 
 class Say(Protocol):

@@ -28,7 +28,7 @@ from youden.data.importers.foreign_files import (
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.errors import ImportFormatError
 from youden.text.replacements import Replacements
-from youden.types import Json
+from youden.types.pool import Json
 
 Text = Literal["answer", "transcript"]
 """What a response is: the last thing an agent said, or all that it did."""

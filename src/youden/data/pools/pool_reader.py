@@ -20,8 +20,8 @@ from youden.errors import ConfigError, PoolError
 from youden.resources import find, report_shadow_at
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, parse_json
 from youden.text.printable import typed
-from youden.types import Agent, Item, Json, Pool
-from youden.types.pool import SEPARATOR, Positions
+from youden.types import Agent, Item, Pool
+from youden.types.pool import SEPARATOR, Json, Positions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,8 +24,8 @@ from youden.text.similarity import (
     word_matrix,
 )
 from youden.text.words import Segmented, segment
-from youden.types import PAIRED, Finding, Json, Plan, Pool, Verdicts
-from youden.types.pool import Floats, Ids
+from youden.types import PAIRED, Finding, Plan, Pool, Verdicts
+from youden.types.pool import Floats, Ids, Json
 
 Index = NDArray[np.int64]
 

@@ -23,7 +23,7 @@ from youden.judging.question.parsing import (
     decision_parameters,
 )
 from youden.judging.question.prompts import Prompt, load_prompt
-from youden.types import Json
+from youden.types.pool import Json
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

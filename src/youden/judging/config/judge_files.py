@@ -27,7 +27,7 @@ from youden.judging.config.settings import JudgeConfig, price
 from youden.judging.config.trust import base_url_from_environment, litellm_fault
 from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
 from youden.text.yaml_text import misfit, read_yaml, unknown_key
-from youden.types import Json
+from youden.types.pool import Json
 
 JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
 """What a public function takes as its `judge`."""

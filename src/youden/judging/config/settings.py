@@ -17,8 +17,8 @@ from youden.judging.config.answering import Answering, Fetching
 from youden.judging.config.trust import BASE_URLS, KeyUse, check_uses, host_of, is_loopback, key_uses
 from youden.judging.question.questions import Questions
 from youden.resources import stays_in_folder
-from youden.types import Json
 from youden.types.judging import AnswerKind
+from youden.types.pool import Json
 
 DOTENV = ".env"
 _NOT_PARAMETERS = {"model", "messages", "temperature", "max_tokens", "seed", "stream", "n"}

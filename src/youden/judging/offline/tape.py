@@ -24,7 +24,8 @@ from youden.judging.offline.cassette_file import (
     write_cassette,
 )
 from youden.judging.question.questions import canonical, key_of
-from youden.types import Completion, Json, Judge, Request
+from youden.types import Completion, Judge, Request
+from youden.types.pool import Json
 
 MODES = ("none", "once", "new", "all")
 

@@ -23,7 +23,8 @@ import orjson
 from youden.judging.question.prompts import Prompt
 from youden.text.json_text import parse_json
 from youden.text.reasoning import split_reasoning
-from youden.types import Completion, Json
+from youden.types import Completion
+from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 

@@ -20,8 +20,8 @@ from youden.errors import InputError
 from youden.judging.question.parsing import Decision, Reading, Truncation, decision_hint, read_answer, shortened
 from youden.judging.question.prompts import Prompt, fence_of
 from youden.text.printable import sendable
-from youden.types import INDEPENDENT, Completion, Json, Plan, Request
-from youden.types.pool import Bools, Positions
+from youden.types import INDEPENDENT, Completion, Plan, Request
+from youden.types.pool import Bools, Json, Positions
 
 SCHEMA = 1
 """Version of the canonical request; a new one makes every stored key unknown."""

@@ -15,7 +15,8 @@ from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import Keys, keys
 from youden.judging.store.worker_group import Team
-from youden.types import MAX_MISSING, Progress
+from youden.run_keys import MAX_MISSING
+from youden.types import Progress
 
 
 def _say_nothing(_: str) -> None:

@@ -14,7 +14,8 @@ from typing import BinaryIO, Self
 import orjson
 
 from youden.errors import ConfigError
-from youden.types import Completion, Json, Progress
+from youden.types import Completion, Progress
+from youden.types.pool import Json
 
 FLUSH_SECONDS = 1.0
 

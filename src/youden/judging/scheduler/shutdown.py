@@ -24,7 +24,8 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
 from youden.judging.store.plan_answers import in_words
 from youden.text.sentences import counted
-from youden.types import MISSING_REASONS, Json, Plan, Verdicts
+from youden.types import MISSING_REASONS, Plan, Verdicts
+from youden.types.pool import Json
 
 T = TypeVar("T")
 

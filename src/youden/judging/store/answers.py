@@ -38,7 +38,8 @@ from youden.judging.store.permission import VARIABLE, check_password, check_stor
 from youden.judging.store.sqlite import explanation
 from youden.registry import Registry
 from youden.text.printable import is_file, is_on_network, shown
-from youden.types import Completion, Json
+from youden.types import Completion
+from youden.types.pool import Json
 
 
 def payment_of(usd: float, completion: Completion | None) -> Payment:

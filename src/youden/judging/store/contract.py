@@ -155,7 +155,16 @@ def other_form(name: str, version: int | None) -> ConfigError:
 
 
 class Place(Protocol):
-    """See the module. name: what may be shown of where it is: never a password."""
+    """Keeps the rows of a store, whose tables and columns are `TABLES`.
+
+    Each method is one transaction, may be called from any thread, and raises JudgeError with a remedy if it fails. Times are
+    seconds on one clock for all processes that use the store.
+
+    Attributes
+    ----------
+    name : str
+        What may be shown of the address: never a password.
+    """
 
     name: str
 

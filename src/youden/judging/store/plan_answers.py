@@ -19,8 +19,8 @@ from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Keyed, Questions
 from youden.judging.store.answers import Store
 from youden.judging.store.contract import Payment
-from youden.types import MISSING_REASONS, Completion, Finding, Json, Plan, Request, Verdicts
-from youden.types.pool import Bools
+from youden.types import MISSING_REASONS, Completion, Finding, Plan, Request, Verdicts
+from youden.types.pool import Bools, Json
 
 CHUNK = 1000
 

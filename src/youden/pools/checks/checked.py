@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from youden.streams import own_stream
 from youden.text.similarity import groups_holding, idf, word_matrix
 from youden.text.words import Segmented, segment
-from youden.types import Finding, Json, Pool
-from youden.types.pool import Floats
+from youden.types import Finding, Pool
+from youden.types.pool import Floats, Json
 
 
 @dataclass(frozen=True)

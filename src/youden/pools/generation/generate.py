@@ -36,8 +36,8 @@ from youden.streams import own_stream
 from youden.text.reasoning import without_leading_reasoning
 from youden.text.sentences import counted
 from youden.text.transforms import apply_steps
-from youden.types import Agent, Completion, Json, Judge, Message, Pool, Request
-from youden.types.pool import Objects
+from youden.types import Agent, Completion, Judge, Message, Pool, Request
+from youden.types.pool import Json, Objects
 
 SCHEMA = 1
 

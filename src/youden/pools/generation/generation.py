@@ -25,8 +25,9 @@ from youden.pools.generation.item_sources import read_items
 from youden.project_store import moved_store
 from youden.text.printable import shown
 from youden.text.words import synonyms
-from youden.types import Cost, Item, Json
-from youden.types.pool import or_none
+from youden.types import Item
+from youden.types.planning import Cost
+from youden.types.pool import Json, or_none
 
 Instructions = tuple[Instruction | None, Instruction | None]
 """What an agent's model is told: for its response, and for its reading before."""

@@ -8,7 +8,9 @@ from typing import Protocol
 
 from youden.errors import PlanError
 from youden.registry import Registry
-from youden.types import Design, IndependentRule, Json
+from youden.types import Design
+from youden.types.planning import IndependentRule
+from youden.types.pool import Json
 
 
 class MakeDesign(Protocol):

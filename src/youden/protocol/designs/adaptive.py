@@ -18,8 +18,9 @@ import numpy as np
 from youden.errors import PlanError
 from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, OverTrials, check_shared, numbered, slots
 from youden.protocol.designs.repair import check_count, check_positive, check_share
-from youden.types import PLAN, Drawn, Plan, Rounds, Trials
+from youden.types import Drawn, Plan, Rounds, Trials
 from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.trials import PLAN
 
 SHARE = 0.9
 """Share of agents that keep the width where nobody names one: a single odd agent can take as many calls again as all others."""

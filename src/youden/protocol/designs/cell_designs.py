@@ -27,7 +27,8 @@ from youden.protocol.designs.repair import (
     n_comparisons,
     repair,
 )
-from youden.types import Drawn, IndependentRule, Trials
+from youden.types import Drawn, Trials
+from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats
 
 _BISECTIONS = 24

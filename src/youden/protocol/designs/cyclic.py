@@ -16,7 +16,8 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs.repair import PairRule, check_pairs, compare, n_comparisons
-from youden.types import Drawn, IndependentRule, Trials
+from youden.types import Drawn, Trials
+from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Ids
 
 MIN_SLOTS = 2

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from youden.report.data.summary import Summary
 from youden.text.printable import printable
-from youden.types import Json
+from youden.types.pool import Json
 
 Value = str | int | float | bool | None
 Column = Sequence[Value] | NDArray[np.float64] | NDArray[np.int64]

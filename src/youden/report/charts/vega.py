@@ -19,7 +19,7 @@ import orjson
 from youden.errors import ConfigError
 from youden.report.data.report import ReportData
 from youden.text.printable import printable
-from youden.types import Json
+from youden.types.pool import Json
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure

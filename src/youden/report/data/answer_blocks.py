@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import TrialBlock, verdict_blocks
-from youden.types import INDEPENDENT, Json, Plan
-from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types import INDEPENDENT, Plan
+from youden.types.pool import Bools, Floats, Ids, Json, Positions
 
 
 class TrialSource(NamedTuple):

@@ -16,7 +16,8 @@ from youden.report.data.evidence import ReportTexts
 from youden.report.data.ranking_tables import clipped, readable
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialLine
-from youden.types import Completion, Json, Pool, Verdicts
+from youden.types import Completion, Pool, Verdicts
+from youden.types.pool import Json
 
 Cell = tuple[int, int, int]
 MAX_TRIALS = 2_000

@@ -21,10 +21,11 @@ from youden.stats.trials.comparisons import tied_places
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
 from youden.text.tables import Table, fixed, two_sided
-from youden.types import AgentMove, Agreement, Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
+from youden.types import Finding
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
-from youden.types.facts import CHANCE, ChoiceFacts
-from youden.types.label_facts import LabelFacts
+from youden.types.facts import CHANCE, AgentMove, ChoiceFacts, RankedBy, RankingRow
+from youden.types.label_facts import Agreement, LabelFacts, QualityFacts, Validation
+from youden.types.pool import Json
 
 _ACTING = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
 

@@ -31,8 +31,9 @@ from youden.report.data.trial_reading import LEAST_PARTNERS, CostFacts, JudgeQua
 from youden.report.data.trial_rows import Kind, TrialLine
 from youden.report.data.warnings import Group, advise, grouped
 from youden.streams import own_stream
-from youden.types import CurlCurve, Finding
+from youden.types import Finding
 from youden.types.pool import Floats, Positions
+from youden.types.results import CurlCurve
 
 N_SHOWN = 5
 """Partners and items at either end of one agent."""

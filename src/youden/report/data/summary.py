@@ -19,9 +19,11 @@ from youden.report.data.ranking_tables import (
 )
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, bar, fixed, two_sided
-from youden.types import CallFacts, Finding, LinkFacts, QualityFacts, RunFacts, ScoreKind, Validation
+from youden.types import Finding
 from youden.types.columns import TableColumn
-from youden.types.results import ABOUT, WhatMoves
+from youden.types.facts import CallFacts, LinkFacts, RunFacts
+from youden.types.label_facts import QualityFacts, Validation
+from youden.types.results import ABOUT, ScoreKind, WhatMoves
 from youden.workflows.extend import extension_words
 
 ABILITY = (

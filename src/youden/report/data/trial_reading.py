@@ -28,7 +28,8 @@ from youden.report.data.answer_blocks import (
 from youden.report.data.grids import FalseAlarm, false_alarms
 from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, surprising
 from youden.stats.trials.false_positives import YesCounts
-from youden.types import INDEPENDENT, PAIRED, CallFacts, Plan
+from youden.types import INDEPENDENT, PAIRED, Plan
+from youden.types.facts import CallFacts
 from youden.types.pool import Floats, Positions
 
 MAX_TIMED = 1_000_000

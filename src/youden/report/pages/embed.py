@@ -29,8 +29,8 @@ from youden.report.data.trial_rows import TrialLine
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
 from youden.text.tables import fixed
-from youden.types import Json
 from youden.types.finding import kind_of
+from youden.types.pool import Json
 from youden.workflows.quality import quality_table
 
 if TYPE_CHECKING:

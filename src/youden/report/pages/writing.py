@@ -26,8 +26,8 @@ from youden.stats.trials.noninferiority import Verdict
 from youden.text.printable import printable
 from youden.text.sentences import counted, items_compared, quoted
 from youden.text.tables import as_markdown, fixed
-from youden.types import Finding, Json
-from youden.types.pool import plain_fields
+from youden.types import Finding
+from youden.types.pool import Json, plain_fields
 from youden.workflows.gate import Gate, footing, of_all, sentence, table, to_do
 from youden.workflows.stressing import NOTES, Stress, attacks_table, conclusion
 

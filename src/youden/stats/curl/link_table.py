@@ -22,9 +22,11 @@ from youden.stats.curl.additivity import additive_residuals
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
 from youden.streams import own_stream
-from youden.types import CurlCurve, LinkFacts, Scores
+from youden.types import Scores
 from youden.types.cells import CellIndex
+from youden.types.facts import LinkFacts
 from youden.types.pool import Floats
+from youden.types.results import CurlCurve
 
 
 class Estimates(NamedTuple):

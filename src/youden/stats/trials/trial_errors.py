@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import StatisticsError
+from youden.run_keys import Target
 from youden.stats.base.clusters import (
     NOTHING,
     PRIOR_CLUSTERS,
@@ -28,7 +29,6 @@ from youden.stats.base.clusters import (
     by_level,
     covariance_of_blocks,
 )
-from youden.types import Target
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _PRIOR_ITEMS = 6
