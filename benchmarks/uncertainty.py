@@ -82,7 +82,7 @@ def found_of(D: Floats, plan: Trials) -> Found:
     J, K, _ = D.shape
     answer, ones = D[plan.item, plan.first, plan.second], np.ones(len(plan.item))
     block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J)
-    mean = trial_means(lambda: [block], n_agents=K, n_items=J, target="these-items").ability
+    mean = trial_means(lambda: [block], n_agents=K, target="these-items").ability
     old_half = first_half_widths(plan, answer, mean, n_population=K * (K - 1) * J)
     items = item_contributions(
         plan.first,

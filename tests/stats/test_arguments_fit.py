@@ -36,7 +36,7 @@ def block(**changes: Any) -> stats.PairBlock:
 
 
 def means(made: stats.PairBlock, **changes: Any) -> object:
-    return stats.trial_means(lambda: [made], **{"n_agents": 3, "n_items": 2, "target": "items-like-these", **changes})
+    return stats.trial_means(lambda: [made], **{"n_agents": 3, "target": "items-like-these", **changes})
 
 
 def scores(**changes: Any) -> Scores:
@@ -93,8 +93,6 @@ REFUSED: dict[str, Callable[[], object]] = {
     "block, flags of others": lambda: block(first_weight=np.ones(5, dtype=np.bool_)),
     "block, too few items": lambda: block(n_items=1),
     "means, too few agents": lambda: means(block(), n_agents=2),
-    "means, too few items": lambda: means(block(), n_items=1),
-    "means, more items than blocks have": lambda: means(block(), n_items=3),
     "means, no such target": lambda: means(block(), target="items"),
     "curl of a row": lambda: stats.curl_quantiles(FOUR),
     "curl of a row, distribution": lambda: stats.curl_ecdf(FOUR, [0.1]),

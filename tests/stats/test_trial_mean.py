@@ -53,7 +53,7 @@ def dense_ability(dense: Floats) -> Floats:
 
 def means_of(drawn: Drawn, answer: Floats, *, K: int, J: int, target: Target = "these-items") -> TrialMeans:
     block = PairBlock.of(drawn.item, drawn.first, drawn.second, answer, n_items=J, slot=drawn.slot)
-    return trial_means(lambda: [block], n_agents=K, n_items=J, target=target)
+    return trial_means(lambda: [block], n_agents=K, target=target)
 
 
 def replay(dense: Floats, n_slots: int, rng: np.random.Generator) -> TrialMeans:

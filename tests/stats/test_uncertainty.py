@@ -36,7 +36,7 @@ def on_these_items(plan: Plan, answer: Floats) -> CentredCovariance:
 def by_slot(plan: Plan, answer: Floats) -> CentredCovariance:
     """Slots as clusters, less the share of all trials that was asked: the plain form."""
     block = PairBlock.of(plan.slot, plan.first, plan.second, answer, n_items=int(plan.slot.max()) + 1)
-    found = trial_means(lambda: [block], n_agents=plan.n_agents, n_items=block.n_items, target="items-like-these")
+    found = trial_means(lambda: [block], n_agents=plan.n_agents, target="items-like-these")
     left = 1 - len(answer) / (plan.n_agents * (plan.n_agents - 1) * plan.n_items + 1)
     return found.covariance.scaled(np.full(plan.n_agents, left))
 

@@ -185,7 +185,6 @@ def means_of(
     found = trial_means(
         lambda: (block.pairs(slots=these) for block in trials.answers()),
         n_agents=trials.plan.n_agents,
-        n_items=trials.plan.n_items,
         target=target,
     )
     return Abilities(

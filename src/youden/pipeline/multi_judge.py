@@ -83,7 +83,7 @@ def over_judges(found: Abilities, trials: TrialsByItem) -> Abilities:
             yield Told(block.pairs(), block.votes.T if trials.n_votes else block.answer[None])
 
     plan = trials.plan
-    spread = _spread(blocks, found.covariance, n_agents=plan.n_agents, n_items=plan.n_items)
+    spread = _spread(blocks, found.covariance, n_agents=plan.n_agents)
     return found._replace(
         covariance=spread.covariance,
         method=f"{found.method}; with what {len(spread.by_judge)} judges differ in, degrees of freedom by judges",
@@ -175,7 +175,7 @@ def spread_of_votes(plan: Plan, told: Floats) -> JudgeSpread:
     """
     rows = plan.teaches & (plan.arm == PAIRED) & ~np.isnan(told).any(axis=0)
     pairs = PairBlock.of(plan.item, plan.first, plan.second, told.mean(axis=0), n_items=plan.n_items, rows=rows)
-    return _spread(lambda: [Told(pairs, told[:, rows])], None, n_agents=plan.n_agents, n_items=plan.n_items)
+    return _spread(lambda: [Told(pairs, told[:, rows])], None, n_agents=plan.n_agents)
 
 
 class Told(NamedTuple):
@@ -185,9 +185,7 @@ class Told(NamedTuple):
     votes: Floats
 
 
-def _spread(
-    blocks: Callable[[], Iterable[Told]], of_mean: CentredCovariance | None, *, n_agents: int, n_items: int
-) -> JudgeSpread:
+def _spread(blocks: Callable[[], Iterable[Told]], of_mean: CentredCovariance | None, *, n_agents: int) -> JudgeSpread:
     """As `spread_of_votes`, of all trials that judges answered, each time `blocks` is called.
 
     of_mean: what items and calls leave to chance in the ranking; None for that of means of trials, over items like these.
@@ -201,7 +199,7 @@ def _spread(
         def told() -> Iterator[PairBlock]:
             return (replace(block.pairs, value=value(block.votes)) for block in blocks())
 
-        return trial_means(told, n_agents=n_agents, n_items=n_items, target="items-like-these")
+        return trial_means(told, n_agents=n_agents, target="items-like-these")
 
     mean = means(lambda votes: np.asarray(votes.mean(axis=0)))
     if (mean.weight < 2).any():

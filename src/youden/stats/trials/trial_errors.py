@@ -176,22 +176,21 @@ class TrialMeans(NamedTuple):
     moves: Callable[[], Iterator[ItemMoves]]
 
 
-def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) -> TrialMeans:
+def trial_means(blocks: Blocks, *, n_agents: int, target: Target) -> TrialMeans:
     """Mean answers, and how sure their distances from the average one are.
 
     Over items, by `covariance_of_blocks` of what items do: U_ij = Σ_{t on j} e_t/n_i, e = r − r̄_item as in `item_contributions`;
     on these items, by `covariance_on_these_items`. NaN where fewer than 3 agents were asked in 2 clusters.
 
-    blocks: all answers, each of weight 1, each time it is called; their levels are slots where target is `these-items`, all of a
-    slot in one block.
+    blocks: all answers, with all items, each of weight 1, each time it is called; their levels are slots where target is
+    `these-items`, all of a slot in one block.
 
-    Raises: StatisticsError [slot-missing]; [trial-agent], [trial-item] if the blocks do not have these agents and items;
-    [trial-target].
+    Raises: StatisticsError [slot-missing]; [trial-agent] if the blocks have other agents; [trial-target].
     Source: none in the paper; project statistics, designs over calls. A plan with its false positives: `youden.rank`.
 
     >>> first, second, item = np.array([0, 1, 2, 0, 1, 2]), np.array([1, 2, 0, 2, 0, 1]), np.array([0, 0, 0, 1, 1, 1])
     >>> block = PairBlock.of(item, first, second, np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]), n_items=2)
-    >>> found = trial_means(lambda: [block], n_agents=3, n_items=2, target="items-like-these")
+    >>> found = trial_means(lambda: [block], n_agents=3, target="items-like-these")
     >>> found.ability.tolist(), found.covariance.half_width().round(2).tolist()
     ([0.875, 0.5, 0.375], [0.13, 0.15, 0.13])
     """
@@ -202,23 +201,17 @@ def trial_means(blocks: Blocks, *, n_agents: int, n_items: int, target: Target) 
         )
     n, total, squares = np.zeros((3, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
-    n_items_met = 0
+    n_items = 0
     these, name = target == "these-items", "slots" if target == "these-items" else "items"
     for block in blocks():
         _check_agents(block, n_agents)
-        n_items_met += block.n_items
+        n_items += block.n_items
         times = by_cell(block, block.weight, n_agents)
         in_clusters = by_level(block, block.weight, n_agents) if these else times
         n += times.sum(axis=1)
         total += by_cell(block, block.value, n_agents).sum(axis=1)
         squares += (times**2).sum(axis=1)
         n_clusters += (in_clusters > 0).sum(axis=1)
-    if n_items_met != n_items:
-        raise StatisticsError(
-            f"The blocks do not have all items: got blocks of {n_items_met} items for n_items={n_items}. "
-            "Pass all blocks, and set n_items to the sum of their items.",
-            slug="trial-item",
-        )
     mean = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
     whole = np.maximum(n, 1)
     moves = partial(_moves_of_means, blocks, mean, whole)
