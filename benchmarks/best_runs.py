@@ -45,7 +45,7 @@ def ended(D: Floats, *, design: str, percent: float, seed: int, **options: float
     """A run at its end."""
     J, K, _ = D.shape
     pool = blank(K, J)
-    plan = make_plan(pool, design=design, percent=percent, n_independent=100, seed=seed, options=options)
+    plan = make_plan(pool, design=design, calls=f"{percent}%", independent="pooled:100", seed=seed, options=options)
     result = run_rounds(plan, partial(answered, paired=D))
     found = standing_of(result)
     said = choice_among(found, differences(found.ability, found.covariance, level=LEVEL))

@@ -57,7 +57,7 @@ def differences(rates: Rates) -> Floats:
 def one_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case: Case, seed: int) -> list[float]:
     """For means of trials, then for clipped-linear: Spearman to the dense ranking, share of agents whose interval covers."""
     pool = empty_pool(rates, gaps=case.gaps, seed=seed)
-    plan = make_plan(pool, design="cyclic", percent=percent, holdout=case.holdout, seed=seed)
+    plan = make_plan(pool, design="cyclic", calls=f"{percent}%", holdout=case.holdout, seed=seed)
     answer = np.where(plan.arm == PAIRED, D[plan.item, plan.first, plan.second], 0.0)
     missing = np.zeros(len(plan), dtype=np.int8)
     result = Verdicts(plan, answer, np.rint(answer), missing, {"name": "replayed D"})
@@ -88,7 +88,7 @@ def own_rates_table(rates: Rates, *, percents: tuple[float, ...], n_seeds: int) 
         for arm in ("pooled:100", None):
             draws = []
             for seed in range(n_seeds):
-                plan = make_plan(pool, percent=percent, independent=arm, seed=seed)
+                plan = make_plan(pool, calls=f"{percent}%", independent=arm, seed=seed)
                 place = plan.item, plan.first, plan.second
                 answer = np.where(plan.arm == PAIRED, paired[place], independent[place])
                 missing = np.zeros(len(plan), dtype=np.int8)

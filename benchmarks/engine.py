@@ -252,7 +252,7 @@ def first_request(bench: Bench) -> Measured:
             (folder / f"{what}.csv").write_text("\n".join(lines), encoding="utf-8")
         for backend in BARE_OF:
             judge = f"{{backend: {backend}, model: m, base_url: URL, api_key_env: null, price: 0, concurrency: 1}}"
-            config = f"pool: small.csv\ncalls: 100\nn_independent: 20\nout: r-{backend}\njudge: {judge}\n"
+            config = f"pool: small.csv\ncalls: 100\nindependent: pooled:20\nout: r-{backend}\njudge: {judge}\n"
             (folder / f"{backend}.yaml").write_text(config, encoding="utf-8")
             found[f"run, {backend}"] = statistics.median(_until_asked(folder, backend, config) for _ in range(n))
         (folder / "plan.yaml").write_text("pool: large.csv\njudge: lexical\nout: r-plan\n", encoding="utf-8")

@@ -58,7 +58,7 @@ def one_draw(D: Floats, *, n_joining: int, seed: int) -> dict[str, float]:
     new = old.mean() + stretch_of(n_old) * (pairs[n_old:, :n_old].mean(axis=1) - old.mean())
 
     n_added = 2 * n_items * (n_agents * (n_agents - 1) - n_old * (n_old - 1))
-    first = make_plan(empty_pool(n_old, n_items), design="cyclic", percent=PERCENT, seed=seed)
+    first = make_plan(empty_pool(n_old, n_items), design="cyclic", calls=f"{PERCENT}%", seed=seed)
     grown = add_agents(first, empty_pool(n_agents, n_items), calls=round(n_added * PERCENT / 100))
     at_once = make_plan(empty_pool(n_agents, n_items), design="cyclic", calls=len(grown), seed=seed)
     before, after, whole = ranked(first, D), ranked(grown, D), ranked(at_once, D)

@@ -83,7 +83,7 @@ def two_looks(pool: Pool, paired: Floats, *, difference: float, n_runs: int, see
     worse_1 = worse = passed = asked = decided = items = 0
     percents = []
     for run, new, old, answers in draws(paired, difference=difference, n_runs=n_runs, seed=seed):
-        plan = make_plan(pool, percent=PERCENT, seed=run)
+        plan = make_plan(pool, calls=f"{PERCENT}%", seed=run)
         first = looked(plan, answers, new, old, look=1)
         verdicts = [first.verdict]
         if first.needed is not None:

@@ -44,7 +44,12 @@ def adaptive_draw(D: Floats, truth: Floats, *, top: int, percent: float, target:
     """One run with a stop by `top`. early: whether it stopped before its calls were spent."""
     J, K, _ = D.shape
     plan = make_plan(
-        empty_pool(K, J), design="adaptive", percent=percent, n_independent=100, seed=seed, options={"top": top}
+        empty_pool(K, J),
+        design="adaptive",
+        calls=f"{percent}%",
+        independent="pooled:100",
+        seed=seed,
+        options={"top": top},
     )
     result = run_rounds(plan, lambda plan: answered(plan, D), target=target)
     found = ranked(result, target)
@@ -74,7 +79,9 @@ def joined_draw(D: Floats, drawn: Floats, *, n_joining: int, percent: float, tar
     np.fill_diagonal(pairs, 0)
     old = pairs[:n_old, :n_old].sum(axis=1) / (n_old - 1)
     new = stretch_of(n_old) * (pairs[n_old:, :n_old].mean(axis=1) - old.mean())
-    first = make_plan(empty_pool(n_old, n_items), design="cyclic", percent=percent, n_independent=100, seed=seed)
+    first = make_plan(
+        empty_pool(n_old, n_items), design="cyclic", calls=f"{percent}%", independent="pooled:100", seed=seed
+    )
     added = 2 * n_items * (n_agents * (n_agents - 1) - n_old * (n_old - 1))
     grown = add_agents(first, empty_pool(n_agents, n_items), calls=round(added * percent / 100))
     found = ranked(answered(grown, drawn), target)
@@ -91,7 +98,7 @@ def joined_draw(D: Floats, drawn: Floats, *, n_joining: int, percent: float, tar
 def cells_draw(D: Floats, drawn: Floats, *, design: str, percent: float | None, target: Target, seed: int) -> Columns:
     """A design of cells. slope: of errors on true distances; below 0 agents are drawn together. drawn: the run's items."""
     n_items, n_agents = drawn.shape[:2]
-    plan = make_plan(empty_pool(n_agents, n_items), design=design, percent=percent, seed=seed)
+    plan = make_plan(empty_pool(n_agents, n_items), design=design, calls=None if percent is None else f"{percent}%", seed=seed)
     rates = answered(plan, drawn).rates()
     found = fit_rates(rates, target=target).found
     truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))

@@ -175,7 +175,7 @@ def recorded(domain: str, shared: Path, *, n_seeds: int) -> list[dict[str, objec
     for percent in PERCENTS:
         stated = []
         for seed in range(n_seeds):
-            plan = make_plan(pool, percent=percent, seed=seed)
+            plan = make_plan(pool, calls=f"{percent}%", seed=seed)
             is_paired = plan.arm == PAIRED
             at = plan.item, plan.first, plan.second
             stated.append(recommended(plan, np.where(is_paired, paired[at], independent[at]))[0] != "none")

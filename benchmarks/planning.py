@@ -96,7 +96,9 @@ def rounds(case: str) -> dict[str, object]:
         went.append(time.process_time())
         return result
 
-    plan = make_plan(pool, design="adaptive", calls=67_575, n_independent=50, options={"top": 1, **SEARCHES[case]})
+    plan = make_plan(
+        pool, design="adaptive", calls=67_575, independent="pooled:50", options={"top": 1, **SEARCHES[case]}
+    )
     found = run_rounds(plan, ask)
     spent = [end - start for start, end in zip(went, [*came[1:], time.process_time()], strict=True)]
     return {

@@ -34,7 +34,7 @@ from youden import make_plan
 from youden.judging.backends.lexical import Lexical
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.plan import Size, default_calls
+from youden.protocol.plan import PlanSize
 from youden.stats import spearman
 from youden.stats.forecast import TRIALS, parts_of
 from youden.study.replaying import make_world, replay
@@ -59,16 +59,16 @@ def domains(runs: int, shared: Path) -> None:
 
 def default(runs: int, shared: Path) -> None:
     for K, J in ((8, 40), (12, 32), (10, 200), (30, 200), (39, 200), (227, 805), (500, 10_000)):
-        size, dense_calls = Size(K, J, False, 100), 2 * K * (K - 1) * J
+        size, dense_calls = PlanSize(K, J, False, 100), 2 * K * (K - 1) * J
         was = max(int(0.02 * dense_calls), 30 * K + 100)
-        row(of="default", agents=K, items=J, planned=default_calls(2.0, size), before=was)
+        row(of="default", agents=K, items=J, planned=size.default_calls(450), before=was)
     for name in ("PubMed", "SAMSum", "ICLR"):
         world = world_of(name, shared)
         truth = dense_abilities(np.nan_to_num(world.paired))
         found: dict[str, list[float]] = {"now": [], "before": []}
         calls = {}
-        for seed, (which, percent) in product(range(runs), (("now", None), ("before", 2.0))):
-            plan = make_plan(world.pool, percent=percent, seed=seed)
+        for seed, (which, calls) in product(range(runs), (("now", None), ("before", "2%"))):
+            plan = make_plan(world.pool, calls=calls, seed=seed)
             abilities = abilities_of(replay(plan, world))
             assert abilities is not None
             found[which].append(spearman(abilities.ability, truth).value)
@@ -80,7 +80,7 @@ def default(runs: int, shared: Path) -> None:
 
 def alpaca(runs: int, shared: Path) -> None:
     pool = real_models(shared)
-    whole = make_plan(pool, design="dense", independent="pooled", n_independent=100, holdout=0.0)
+    whole = make_plan(pool, design="dense", independent="pooled:100", holdout=0.0)
     rates = Lexical().answer_many(whole).rates()
     world = make_world(rates, difference_only=False)
     truth = dense_abilities(np.nan_to_num(world.paired))
@@ -111,7 +111,7 @@ def agents(runs: int, shared: Path) -> None:
     J, points = 1000, []
     for K in (10, 30, 100, 300, 1000):
         halves, covered, edge = [], [], []
-        calls = default_calls(2.0, Size(K, J, False, 100))
+        calls = PlanSize(K, J, False, 100).default_calls(450)
         for seed in range(max(2, min(runs, 2000 // K))):
             rng = np.random.default_rng([seed, K])
             plan = Cyclic(calls - 100).draw(np.ones((K, J), dtype=np.bool_), rng).trials

@@ -30,7 +30,7 @@ def judged(design: str) -> Verdicts:
         tuple(Item(f"i{j}") for j in range(J)),
         np.array([[f"what {i} says of {j}" for j in range(J)] for i in range(K)], dtype=object),
     )
-    plan = youden.make_plan(pool, design=design, percent=2.0, holdout=0.0, seed=1)
+    plan = youden.make_plan(pool, design=design, calls="2%", holdout=0.0, seed=1)
     rng = np.random.default_rng(0)
     ability = rng.normal(0.5, 0.15, K)
     chance = np.where(plan.arm == PAIRED, (ability[plan.first] + ability[plan.second]) / 2, 0.05)

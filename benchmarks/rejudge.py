@@ -139,7 +139,7 @@ def rise(before: Floats, after: Floats, n_family: Floats) -> float:
 @cache
 def planned(pool: Pool, percent: float, calls: int, seed: int) -> tuple[Plan, Plan]:
     """A's trials, and B's part of them: the same for every row with these numbers."""
-    plan = make_plan(pool, design="cyclic", percent=percent, seed=seed)
+    plan = make_plan(pool, design="cyclic", calls=f"{percent}%", seed=seed)
     return plan, subsample(plan, calls=calls, seed=seed)
 
 

@@ -191,10 +191,10 @@ def again(n: int) -> Iterator[tuple[str, float, bool]]:
         chance = 0.1 + 0.8 * answers_of(domain).clip(0, 1)
         J, K, _ = chance.shape
         pool, truth = pool_of(K, J, 1), dense_abilities(chance)
-        whole = make_plan(pool, trials=2 * (K - 1) * J) if every else None
+        whole = make_plan(pool, calls=f"{2 * (K - 1) * J}/agent") if every else None
         inside: dict[str, list[Floats]] = {asked: [] for asked in ASKED}
         for seed in range(n):
-            plan = whole or make_plan(pool, percent=2.0, seed=seed)
+            plan = whole or make_plan(pool, calls="2%", seed=seed)
             for asked, n_votes in ASKED.items():
                 result = wavering(plan, chance, n_votes, np.random.default_rng([seed, 5]))
                 told = TrialsByItem.of(result, votes=True)

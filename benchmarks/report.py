@@ -66,7 +66,7 @@ def make_run(folder: Path, *, n_agents: int, n_items: int, calls: int, words: in
     write_pool(pool, folder / "pool")
     config = folder / "run.yaml"
     config.write_text(
-        f"pool: pool\njudge: lexical\ncalls: {calls}\nn_independent: {calls // 10}\nout: run\n", encoding="utf-8"
+        f"pool: pool\njudge: lexical\ncalls: {calls}\nindependent: pooled:{calls // 10}\nout: run\n", encoding="utf-8"
     )
     planned = plan_run(load_run_config(config))
     plan = planned.plan

@@ -72,7 +72,7 @@ def cyclic(D: Floats, *, percent: float, seed: int) -> PairBlock:
     J, K, _ = D.shape
     texts = np.full((K, J), "", dtype=object)
     pool = Pool(tuple(Agent(str(i)) for i in range(K)), tuple(Item(str(j)) for j in range(J)), texts)
-    plan = youden.make_plan(pool, percent=percent, independent="pooled:100", seed=seed)
+    plan = youden.make_plan(pool, calls=f"{percent}%", independent="pooled:100", seed=seed)
     paired = plan.arm == 0
     return asked(D, plan.item[paired], plan.first[paired], plan.second[paired])
 

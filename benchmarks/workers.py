@@ -138,7 +138,7 @@ def bench(bill: Bill, *, calls: int, **judge: object) -> Iterator[Path]:
             "backoff": 0.05,
         }
         asked |= {"concurrency": IN_FLIGHT, "start_concurrency": IN_FLIGHT, "max_tokens": 1, **judge}
-        config = {"pool": "pool", "calls": calls, "n_independent": calls // 10, "judge": asked}
+        config = {"pool": "pool", "calls": calls, "independent": f"pooled:{calls // 10}", "judge": asked}
         for name in ("r", "q"):
             (folder / f"{name}.yaml").write_text(json.dumps(config | {"name": name, "seed": int(name == "q")}))
         yield folder

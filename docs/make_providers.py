@@ -2,7 +2,7 @@
 
     python docs/make_providers.py
 
-The pool is 30 agents × 200 items, every response the same number of five-letter words; the plan is `percent: 2`, seed 0.
+The pool is 30 agents × 200 items, every response the same number of five-letter words; the plan is `calls: 2%`, seed 0.
 Tokens are characters / 4 whatever tokenizers this machine has. tests/house/test_providers.py holds the page against this script,
 and the judges' prices against litellm's table where that is installed.
 """
@@ -84,7 +84,7 @@ def figures() -> str:
     """The table, what it rests on, and the commands, as Markdown; writes its pools and plans where it runs."""
     for n_words in WORDS:
         write_pool(Path(f"words-{n_words}.csv"), n_words)
-        Path(f"words-{n_words}.yaml").write_text(f"pool: words-{n_words}.csv\npercent: {PERCENT}\n", encoding="utf-8")
+        Path(f"words-{n_words}.yaml").write_text(f"pool: words-{n_words}.csv\ncalls: {PERCENT}%\n", encoding="utf-8")
     lines = [
         f"| judge | `--judge` | calls | tokens in | USD | USD at {WORDS[1]} words | time | which rests on |",
         "| --- | --- | --: | --: | --: | --: | --- | --- |",

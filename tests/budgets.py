@@ -95,7 +95,7 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     priced |= {"backend": "openai", "model": "m", "batch_discount": 0.5} if budget.batched else {}
     write_config(folder / "judge.yaml", **priced)
     write_config(folder / "second.yaml", **(priced | {"model": priced["model"].replace("m", "b")}))
-    write_config(folder / "r.yaml", pool=str(folder / "old"), calls=150, n_independent=30, out=str(folder / "run"),
+    write_config(folder / "r.yaml", pool=str(folder / "old"), calls=150, independent="pooled:30", out=str(folder / "run"),
                  judge=str(folder / "judge.yaml"), store=str(folder / "r.db"))  # fmt: skip
     bill: Bill = server.bill
     if budget.command in ("extend", "rejudge", "gate"):

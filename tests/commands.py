@@ -131,7 +131,7 @@ def write_config(path: Path, **keys: object) -> None:
 def write_small_run(folder: Path, name: str = "r", **keys: object) -> None:
     """A pool of five agents on eight items, and the config NAME.yaml of 110 calls on it."""
     write_pool_folder(make_pool(5, 8), folder / "pool")
-    write_config(folder / f"{name}.yaml", **{"pool": "pool", "calls": 110, "n_independent": 20} | keys)
+    write_config(folder / f"{name}.yaml", **{"pool": "pool", "calls": 110, "independent": "pooled:20"} | keys)
 
 
 def wire_judge(url: str, **keys: object) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def alike(one: object, other: object, at: str = "") -> None:
 
 def write_judged(folder: RunFolder) -> Verdicts:
     """Plan, verdicts and rates of a cyclic run, a fifth of its calls refused."""
-    plan = make_plan(make_pool(), percent=40, n_independent=10, seed=1)
+    plan = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=1)
     rng = np.random.default_rng(0)
     result = answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.2)
     folder.write_plan(plan)

@@ -133,7 +133,9 @@ async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **ju
     write_pool(make_pool(size.n_agents, size.n_items), folder / "pool")
     pace = {"concurrency": IN_FLIGHT, "start_concurrency": IN_FLIGHT, "backoff": 0.05, "timeout": PATIENT}
     config = wire_judge(server.url, price=1000, **pace) | judge
-    write_config(folder / "r.yaml", pool="pool", calls=size.calls, n_independent=40, max_cost=100_000, judge=config)
+    write_config(
+        folder / "r.yaml", pool="pool", calls=size.calls, independent="pooled:40", max_cost=100_000, judge=config
+    )
     dice = random.Random(0)
 
     def script(_n: int, key: str, body: Body) -> Sent:

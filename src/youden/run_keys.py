@@ -5,10 +5,13 @@ Here stands what both a config and `--help` need, so that `--help` loads none of
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from annotated_types import Ge, Gt, Le, Lt
+
+from youden.errors import PlanError
 
 Target = Literal["items-like-these", "these-items", "items-and-judges"]
 """What intervals describe: more items like these; these items alone, all their comparisons asked; or more items, and more judges
@@ -23,6 +26,62 @@ FromZero = Annotated[int, Ge(0)]
 Usd = Annotated[float, Ge(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 HalfWidth = Annotated[float, Gt(0), Lt(1)]
+
+
+class CallBudget(NamedTuple):
+    """Number of calls that a plan may make.
+
+    Attributes
+    ----------
+    value : float
+        The number.
+    unit : {"", "%", "/agent"}
+        Calls of both trial types; percent of the dense calls, in (0, 100]; or mean paired trials per agent.
+    """
+
+    value: float
+    unit: str
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Read a budget.
+
+        Parameters
+        ----------
+        value : int or str
+            As 4000, "4000", "5%" or "450/agent"; spaces are ignored.
+
+        Returns
+        -------
+        CallBudget
+
+        Raises
+        ------
+        PlanError
+            [calls-invalid]: if `value` is not a budget.
+
+        Examples
+        --------
+        >>> CallBudget.parse("5 %"), CallBudget.parse("450/agent").plain, CallBudget.parse(4000).plain
+        (CallBudget(value=5.0, unit='%'), '450/agent', 4000)
+        """
+        is_integer = hasattr(value, "__index__") and not isinstance(value, bool)
+        match = _BUDGET.fullmatch(str(value)) if is_integer or isinstance(value, str) else None
+        if match is not None:
+            amount = float(match["amount"])
+            unit = match["unit"].replace(" ", "")
+            if 0 < amount <= _MAX_AMOUNT[unit] and (unit or amount.is_integer()):
+                return cls(amount, unit)
+        raise PlanError(f"calls: got {repr(value)[:60]}. Set {KEYS['calls'].means}.", slug="calls-invalid")
+
+    @property
+    def plain(self) -> int | str:
+        """The budget as a config file holds it: 4000, "5%" or "450/agent"."""
+        return f"{self.value:.15g}{self.unit}" if self.unit else int(self.value)
+
+
+_MAX_AMOUNT = {"": 1e15, "%": 100, "/agent": 1e15}
+_BUDGET = re.compile(r" *(?P<amount>[0-9]{1,16}(\.[0-9]{1,20})?) *(?P<unit>%|/ *agent|) *")
 
 
 class Key(NamedTuple):
@@ -41,25 +100,18 @@ class Key(NamedTuple):
 KEYS = {
     "judge": Key(help="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o."),
     "calls": Key(
-        "calls of both arms as a whole number, such as 4000",
-        "Calls in all, in place of the config's budget.",
-        "N",
-        FromOne,
-    ),
-    "percent": Key("percent of the dense calls, above 0 and up to 100, such as 2"),
-    "trials": Key(
-        "paired trials an agent as a whole number, such as 100",
-        "Trials an agent, in place of the config's budget.",
-        "N",
-        FromOne,
+        "a number of calls (4000), a percentage of the dense calls (5%) or trials per agent (450/agent)",
+        "Budget, in place of the config's: a number of calls (4000), a percentage of the dense calls (5%), or the mean number of "
+        "paired trials per agent (450/agent).",
+        "BUDGET",
+        CallBudget,
     ),
     "width": Key(
         "a half width between 0 and 1, such as 0.05",
-        "Ask in rounds until nine in ten agents have an interval of ± W. For another share: `width_share` in the config.",
+        "Ask in rounds until nine in ten agents have an interval of ± W.",
         "W",
         HalfWidth,
     ),
-    "width_share": Key("a share of the agents above 0 and up to 1, such as 0.9"),
     "top": Key("as a whole number how many of the best agents are to be named, such as 3"),
     "within": Key("how far from the best the one named may be, between 0 and 2, such as 0.02"),
     "holdout": Key("a share of the cells below 1, such as 0.2"),
@@ -106,3 +158,12 @@ KEYS = {
     "out": Key(help="The run's folder. [default: runs/NAME]", kind=Path),
 }
 """What is told of the keys of `RunConfig`: errors, an editor's schema and the options of commands come from here."""
+
+REPLACED_KEYS = {
+    "percent": "calls: {}%",
+    "trials": "calls: {}/agent",
+    "n_independent": "independent: pooled:{}",
+    "width_share": "width",
+    "holdout_partners": "holdout",
+}
+"""What to set instead of a key of earlier versions; {} is the value of that key."""

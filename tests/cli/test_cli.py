@@ -139,7 +139,7 @@ def test_run_prints_six_lines_beside_its_table_and_ends_with_the_next_step_and_r
     quiet = youden("run", "mine.yaml", "--seed", "4", "--calls", "200", "--quiet")
     assert (quiet.err, beside_the_table(quiet)) == ("", [])
     assert youden("run", "mine.yaml", "--quiet", "--verbose").code == 2
-    assert youden("run", "mine.yaml", "--calls", "200", "--trials", "9").code == 2
+    assert youden("run", "mine.yaml", "--trials", "9").code == 2
 
 
 def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
     lines = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     if gaps:
         (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv", trials=20)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="20/agent")
     ended = youden("run", "mine.yaml")
     found = re.search(r"next: about ([\d,]+) more calls would separate a\d and a\d: `youden (.*)`; report", ended.err)
     assert found, ended.err
@@ -225,7 +225,7 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
 
 def test_a_number_of_pooled_calls_for_a_twin_arm_is_refused(youden: Youden, tmp_path: Path) -> None:
     write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", n_independent=7)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", independent="pooled:7")
     ended = youden("run", "mine.yaml")
     assert ended.code == 2
     assert "independent: pooled" in ended.err
@@ -275,7 +275,7 @@ def test_with_gaps_agents_are_compared_item_by_item(youden: Youden, tmp_path: Pa
                     continue
                 words = rng.choice(60 if hard else 16, size=10, replace=False)
                 writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in words)])
-    write_config(tmp_path / "gaps.yaml", pool="gaps.csv", percent=60)
+    write_config(tmp_path / "gaps.yaml", pool="gaps.csv", calls="60%")
     said = json.loads(youden("run", "gaps.yaml", "--json").out)
     assert said["facts"]["ranking"] == "additive fit of trials"
     ability = {row["agent"]: row["ability"] for row in said["ranking"]}
@@ -301,7 +301,7 @@ def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything
     youden: Youden, tmp_path: Path
 ) -> None:
     write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12 + 10, n_independent=10)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12 + 10, independent="pooled:10")
 
     def said(*command: str) -> dict[str, Any]:
         ended = youden(*command, "--json")
@@ -405,7 +405,7 @@ def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Yo
 @pytest.mark.slow
 def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
     write_pool(tmp_path / "mine.csv", n_agents=8, n_items=20)
-    write_config(tmp_path / "thin.yaml", pool="mine.csv", percent=20)
+    write_config(tmp_path / "thin.yaml", pool="mine.csv", calls="20%")
     write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
     for name, thin in (("thin", True), ("thick", False)):
         assert youden("run", f"{name}.yaml").code == 0
@@ -457,7 +457,7 @@ def test_samsum_is_judged_lexically_from_agents_file_to_ranking(
 ) -> None:
     source = peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json"
     assert youden("import", "peer-prediction", str(source), "--out", "samsum").code == 0
-    write_config(tmp_path / "run.yaml", pool="samsum", judge="lexical", design="cyclic", percent=2)
+    write_config(tmp_path / "run.yaml", pool="samsum", judge="lexical", design="cyclic", calls="2%")
     ended = youden("run", "run.yaml", "--json")
     assert ended.code == 0, ended.err
     said = json.loads(ended.out)

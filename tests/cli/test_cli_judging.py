@@ -86,7 +86,7 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
-    more: dict[str, Any] = {"calls": 300, "n_independent": 150, "judge": wire_judge(server.url)}
+    more: dict[str, Any] = {"calls": 300, "independent": "pooled:150", "judge": wire_judge(server.url)}
     write_small_run(here, "more", **more)
     assert youden("judge", "more.yaml", "--max-missing", "0.1").code == 1
     allowed = youden("judge", "more.yaml", "--max-missing", "0.5", "--json")
@@ -166,7 +166,7 @@ def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> 
     write_small_run(here, "jury", judge=jury | {"vote": "mean"})
     other = youden("run", "jury.yaml")
     assert other.code == 2
-    assert "`youden rejudge runs/jury --judge JUDGE --trials N`" in other.err
+    assert "`youden rejudge runs/jury --judge JUDGE --calls N/agent`" in other.err
     assert other.err.rstrip().endswith("[run-other]")
 
 

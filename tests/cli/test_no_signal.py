@@ -115,7 +115,7 @@ def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, he
 
 
 def test_candidates_and_what_would_separate_them_do_not_contradict_each_other(youden: Youden, here: Path) -> None:
-    write_config(here / "few.yaml", pool="pool.csv", judge="lexical", calls=150, n_independent=40)
+    write_config(here / "few.yaml", pool="pool.csv", judge="lexical", calls=150, independent="pooled:40")
     ended = youden("run", "few.yaml").well()
     first = ended.out.splitlines()[0]
     assert first.startswith(("Candidates: ", "Recommended: "))

@@ -163,7 +163,7 @@ def same_words(one: str, other: str) -> float:
 
 def test_a_function_is_a_judge() -> None:
     pool = make_pool(4, 10)
-    plan = youden.make_plan(pool, calls=200, n_independent=40)
+    plan = youden.make_plan(pool, calls=200, independent="pooled:40")
     result = youden.judge(plan, judge=same_words)
     assert result.answered.all()
     assert result.judge["name"] == "same_words"

@@ -16,7 +16,7 @@ from commands import Youden, write_pool
     [
         ("width: 2", "Give a half width between 0 and 1"),
         ("width: wide", "such as 0.05"),
-        ("trials: 1.5", "paired trials an agent as a whole number"),
+        ("trials: 15", "unknown key 'trials'. Set `calls: 15/agent` instead"),
         ("top: 0", "as a whole number how many of the best"),
         ("robust: maybe", "true or false"),
         ("trusted: a0", "a list of agents"),
@@ -24,7 +24,7 @@ from commands import Youden, write_pool
         ("suspected: 2", "a share of the calls"),
         ("max_cost: cheap", "USD from 0 on"),
         ("robust: true\ntrusted: [a0]", "keep one of them"),
-        ("trials: 100000000", "100,000,000 trials an agent"),
+        ("calls: 100000000/agent", "got calls: 100000000/agent, but 6 items"),
         ("trusted: [nobody]", "It has: a0"),
         ("families: {nobody: x}", "It has: a0"),
     ],
@@ -60,10 +60,14 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["rejudge", "run", "--judge", "lexical", "--family", "a"], "'a' is no JUDGE=NAME"),
         (["import", "tabel", "p.csv", "--out", "q"], "'tabel' is not one of"),
         (
-            ["study", "budget", "run", "--percent", "5,0"],
-            "Invalid value for '--percent': '5,0' holds a number that is not",
+            ["study", "budget", "run", "--calls", "5%,0"],
+            "Invalid value for '--calls': got '0'. Set a number of calls (4000)",
         ),
-        (["study", "budget", "run", "--trials", "many"], "'many' is no list of numbers"),
+        (["study", "budget", "run", "--percent", "5"], "No such option: --percent. Set --calls 5%."),
+        (["study", "budget", "run", "--width", "many"], "'many' is no list of numbers"),
+        (["run", "c.yaml", "--trials", "450"], "No such option: --trials. Set --calls 450/agent."),
+        (["rejudge", "run", "--judge", "lexical", "--calls", "nan"], "got 'nan'. Set a number of calls (4000)"),
+        (["rejudge", "run", "--judge", "lexical"], "Set --calls, as in --calls 50/agent."),
         (["study", "baselines", "run", "--above", ","], "Invalid value for '--above': ',' names nothing"),
         (["report", "run", "--chart", "curl"], "--chart is drawn as png or svg, not as html. Add --format png."),
         (["export", "p.csv", "q.csv", "--public"], "--public is of a push. Add --push OWNER/NAME"),
@@ -100,7 +104,7 @@ def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youd
     write_pool(tmp_path / "all.csv", n_agents=5, n_items=20)
     whole = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "mine.csv").write_text("".join(one for one in whole if not one.startswith("a3")), encoding="utf-8")
-    (tmp_path / "mine.yaml").write_text("pool: mine.csv\ntrials: 30\n", encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text("pool: mine.csv\ncalls: 30/agent\n", encoding="utf-8")
     assert youden("run", "mine.yaml", "--quiet").code == 0
     (tmp_path / "all.csv").replace(tmp_path / "mine.csv")
     refused = youden("run", "mine.yaml")
@@ -123,7 +127,7 @@ def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_be
 ) -> None:
     write_pool(tmp_path / "first.csv", n_agents=7, n_items=20)
     write_pool(tmp_path / "all.csv", n_agents=8, n_items=20)
-    (tmp_path / "mine.yaml").write_text("pool: first.csv\ntrials: 8\n", encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text("pool: first.csv\ncalls: 8/agent\n", encoding="utf-8")
     assert youden("run", "mine.yaml", "--quiet").code == 0
     assert youden("extend", "runs/mine", "--agents", "all.csv", "--calls", "40").code == 0
     place = tmp_path / "runs" / "mine" / "config.yaml"

@@ -112,7 +112,7 @@ def test_a_shadowing_dataset_is_named_and_an_error_in_ci(
     clone: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(clone / "pool", clone / "datasets" / "field-notes")
-    write_config(clone / "r.yaml", pool="datasets/field-notes", judge="lexical", calls=110, n_independent=20)
+    write_config(clone / "r.yaml", pool="datasets/field-notes", judge="lexical", calls=110, independent="pooled:20")
     first = (
         "dataset 'field-notes': the local file datasets/field-notes is used instead of the one that ships with youden"
     )
@@ -122,7 +122,7 @@ def test_a_shadowing_dataset_is_named_and_an_error_in_ci(
     ended = youden("plan", "r.yaml")
     assert ended.refuses("shadowed")
     assert "pool: ./datasets/field-notes" in ended.err
-    write_config(clone / "r.yaml", pool="./datasets/field-notes", judge="lexical", calls=110, n_independent=20)
+    write_config(clone / "r.yaml", pool="./datasets/field-notes", judge="lexical", calls=110, independent="pooled:20")
     youden("plan", "r.yaml").well()
 
 

@@ -155,7 +155,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next_one(
     words: list[str], youden: Youden, mine: Path, server: WireServer
 ) -> None:
     judge = wire_judge(server.url)
-    write_config(mine / "wired.yaml", pool="mine.csv", calls=100, n_independent=20, judge=judge)
+    write_config(mine / "wired.yaml", pool="mine.csv", calls=100, independent="pooled:20", judge=judge)
     agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
     agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
     write_config(mine / "agents.yaml", models={"m": judge | {"max_tokens": 9}}, agents=agents)

@@ -47,7 +47,7 @@ def read_by_datasets(folder: Path, *tables: str) -> dict[str, list[dict[str, obj
 @pytest.fixture
 def run(youden: Youden, tmp_path: Path) -> RunFolder:
     write_pool(hostile_pool(), tmp_path / "pool")
-    write_config(tmp_path / "c.yaml", pool="pool", calls=400, n_independent=30, out="run")
+    write_config(tmp_path / "c.yaml", pool="pool", calls=400, independent="pooled:30", out="run")
     assert youden("run", "c.yaml").code == 0
     return RunFolder(tmp_path / "run")
 

@@ -95,7 +95,7 @@ def hostile_pool() -> Pool:
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("made")
     write_pool(hostile_pool(), place / "private" / "pool")
-    write_config(place / "c.yaml", pool="private/pool", calls=200, n_independent=20, out="run")
+    write_config(place / "c.yaml", pool="private/pool", calls=200, independent="pooled:20", out="run")
     planned = plan_run(load_run_config(place / "c.yaml"))
     judge_run(planned)
     fit_run(planned.folder)
@@ -175,7 +175,7 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
 def test_a_run_in_parts_goes_out_in_parts(youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
     write_pool(make_pool(4, 12), tmp_path / "pool")
-    write_config(tmp_path / "c.yaml", pool="pool", calls=200, n_independent=20, out="run")
+    write_config(tmp_path / "c.yaml", pool="pool", calls=200, independent="pooled:20", out="run")
     assert youden("run", "c.yaml").code == 0
     assert (tmp_path / "run" / "verdicts.parquet").is_dir()
     assert youden("export", "run", "out", "--format", "hf").code == 0

@@ -47,7 +47,7 @@ def here(tmp_path: Path) -> Path:
     whole = make_pool(7, 12)
     for name, agents in (("old", slice(5)), ("new", slice(5, 7))):
         write_pool(part_of(whole, agents), tmp_path / name)
-    write_config(tmp_path / "r.yaml", pool="old", judge="lexical", calls=150, n_independent=20)
+    write_config(tmp_path / "r.yaml", pool="old", judge="lexical", calls=150, independent="pooled:20")
     return tmp_path
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
-from youden.errors import ConfigError
+from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 
 
@@ -28,8 +28,13 @@ def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path, monkeypatch:
     config = load_run_config(write(tmp_path / "try.yaml", "pool: pool.csv\n"))
     assert config == RunConfig(name="try", pool=str(tmp_path / "pool.csv"))
     assert (config.judge, config.design, config.rule, config.seed) == ("lexical", "cyclic", "shared", 0)
-    assert (config.calls, config.percent, config.independent, config.holdout, config.max_cost) == (None,) * 5
-    assert (config.n_independent, config.options, config.holdout_partners) == (None, {}, 3)
+    assert (config.calls, config.independent, config.holdout, config.max_cost, config.options) == (
+        None,
+        None,
+        None,
+        None,
+        {},
+    )
     assert config.folder == Path("runs/try")
     monkeypatch.chdir(tmp_path)
     assert config.store_place == str(Path(".youden/answers.db"))
@@ -41,9 +46,8 @@ name: all
 pool: ../pool
 judge: {backend: openai, model: m}
 design: dense
-percent: 5
-independent: pooled
-n_independent: 0
+calls: 5%
+independent: pooled:0
 holdout: .2
 rule: own
 seed: 3
@@ -54,7 +58,7 @@ out: ../runs/all
     config = load_run_config(write(tmp_path / "c" / "run.yaml", text))
     assert config.pool == str(tmp_path / "pool")
     assert config.judge == {"backend": "openai", "model": "m"}
-    assert (config.percent, config.holdout, config.max_cost) == (5.0, 0.2, 1.5)
+    assert (config.calls, config.holdout, config.max_cost) == ("5%", 0.2, 1.5)
     assert config.store_place == "sqlite:///shared.db"
     assert config.folder == tmp_path / "runs" / "all"
 
@@ -119,12 +123,14 @@ FAULTS = {
     ),
     "no pool": ("seed: 1\n", ["'pool' is missing"]),
     "wrong type": ("pool: p\nseed: '1'\n", ["'seed' is '1'", "integer"]),
-    "a yes": ("pool: p\ncalls: yes\n", ["'calls' is True", "integer"]),
+    "a yes": ("pool: p\nseed: yes\n", ["'seed' is True", "integer"]),
     "out of range": ("pool: p\nholdout: 1\n", ["'holdout' is 1", "less than 1"]),
     "not finite": ("pool: p\nmax_cost: .nan\n", ["'max_cost' is nan", "finite"]),
-    "too much": ("pool: p\npercent: 120\n", ["'percent' is 120", "100"]),
+    "percent": ("pool: p\npercent: 5\n", ["unknown key 'percent'", "Set `calls: 5%`"]),
+    "trials": ("pool: p\ntrials: 450\n", ["unknown key 'trials'", "Set `calls: 450/agent`"]),
+    "n_independent": ("pool: p\nn_independent: 9\n", ["unknown key", "Set `independent: pooled:9`"]),
+    "width_share": ("pool: p\nwidth_share: .5\n", ["unknown key 'width_share'", "Set `width`"]),
     "no such rule": ("pool: p\nrule: mine\n", ["'rule' is 'mine'", "'shared' or 'own'"]),
-    "two budgets": ("pool: p\ncalls: 10\npercent: 2\n", ["calls and percent are both given"]),
     "key twice": ("pool: p\nseed: 1\nseed: 2\n", ["'seed' is there twice", "line 3"]),
     "no YAML": ("pool: [\n", ["no YAML", "line 2"]),
     "a list": ("- pool\n", ["['pool']", "key: value"]),
@@ -138,6 +144,48 @@ FAULTS = {
 def test_a_faulty_config_is_refused_with_key_value_and_what_is_allowed(tmp_path: Path, fault: str) -> None:
     text, parts = FAULTS[fault]
     refused(write(tmp_path / "run.yaml", text), *parts)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("4000", 4000), ("5 %", "5%"), ("0.5%", "0.5%"), ("450 / agent", "450/agent"), ("'60'", 60)]
+)
+def test_a_budget_is_calls_or_percent_or_trials_per_agent(tmp_path: Path, written: str, value: object) -> None:
+    config = load_run_config(write(tmp_path / "run.yaml", f"pool: p\ncalls: {written}\n"))
+    assert config.calls == value
+    saved = write(tmp_path / "out" / "config.yaml", dump_run_config(config, tmp_path / "out"))
+    assert load_run_config(saved).calls == value
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "0",
+        "-1",
+        ".nan",
+        "1e400",
+        "1.0e+400",
+        "4.5",
+        "200%",
+        "0%",
+        "5 percent",
+        "true",
+        "[5%]",
+        "{a: 1}",
+        "450/agents",
+        "''",
+    ],
+)
+def test_what_is_no_budget_is_refused_with_the_three_forms(tmp_path: Path, written: str) -> None:
+    forms = ["a number of calls (4000)", "a percentage of the dense calls (5%)", "trials per agent (450/agent)"]
+    refused(write(tmp_path / "run.yaml", f"pool: p\ncalls: {written}\n"), "'calls' is ", *forms)
+
+
+def test_a_folder_of_an_earlier_version_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    text = "name: run\npool: p\ntrials: 40\nholdout_partners: 3\ndrawn: {pool: abc, budget: 220}\n"
+    file = write(tmp_path / "run" / "config.yaml", text)
+    with pytest.raises(RunFolderError, match=r"written by youden 0\.2\.0 or earlier.*\[run-version\]"):
+        load_run_config(file)
+    assert file.read_text(encoding="utf-8") == text
 
 
 def test_a_config_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def plans(draw: st.DrawFn) -> Plan:
         ),
         split=Split(train, ~train & (rng.random(train.shape) < 0.7), "own", 0.1 + 0.2, 3),
         design="cyclic",
-        options={"calls": None, "percent": 2.5, "deep": {"list": [1, "two"]}},
+        options={"calls": "2.5%", "deep": {"list": [1, "two"]}},
         independent="pooled",
         seed=7,
         pool_digest="d" * 64,
@@ -122,7 +122,7 @@ def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(
 ) -> None:
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", rows)
     for seed in (1, 2):
-        plan = make_plan(make_pool(), percent=40, n_independent=10, seed=seed)
+        plan = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=seed)
         RunFolder(folder.path).write_plan(plan)
         assert folder.read_plan().digest == plan.digest
         assert folder.read_plan() is folder.read_plan()
@@ -210,7 +210,7 @@ def test_a_plan_that_does_not_say_its_digest_is_refused(folder: RunFolder, judge
 
 
 def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdicts) -> None:
-    other = make_plan(make_pool(), percent=40, n_independent=10, seed=2)
+    other = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=2)
     with pytest.raises(RunFolderError, match="run-other-plan"):
         folder.read_verdicts(other)
 

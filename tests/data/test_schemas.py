@@ -78,10 +78,12 @@ def test_a_schema_is_one(name: str) -> None:
     "keys",
     [
         pytest.param({"calls": 300, "robust": True, "families": {"a0": "x", "a1": "x", "a2": "y"}}, id="standings"),
-        pytest.param({"calls": 200, "n_independent": 20}, id="cyclic", marks=pytest.mark.slow),
+        pytest.param({"calls": 200, "independent": "pooled:20"}, id="cyclic", marks=pytest.mark.slow),
         pytest.param({"design": "dense", "holdout": 0.2}, id="held out", marks=pytest.mark.slow),
         pytest.param(
-            {"design": "adaptive", "top": 1, "calls": 240, "n_independent": 12}, id="adaptive", marks=pytest.mark.slow
+            {"design": "adaptive", "top": 1, "calls": 240, "independent": "pooled:12"},
+            id="adaptive",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -133,7 +133,13 @@ def test_a_run_over_texts_in_a_file_writes_what_one_in_memory_writes(
     for name, most in (("held", 10**9), ("kept", 10)):
         monkeypatch.setattr(spool, "MOST_IN_MEMORY", most)
         write_config(
-            tmp_path / f"{name}.yaml", pool="p", judge="lexical", calls=100, n_independent=10, name="same", out=name
+            tmp_path / f"{name}.yaml",
+            pool="p",
+            judge="lexical",
+            calls=100,
+            independent="pooled:10",
+            name="same",
+            out=name,
         )
         assert youden("run", f"{name}.yaml").code == 0
     for file in ("plan.parquet", "pool.json", "verdicts.parquet", "ranking.csv", "signature.json"):

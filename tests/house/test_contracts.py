@@ -31,7 +31,7 @@ def test_a_design_draws_pairs_of_eligible_cells_and_repeats_itself_by_seed(name:
     assert make.name == name
     assert 0 <= make.holdout < 1
     assert isinstance(make.judges_holdout, bool)
-    assert make.percent is None or 0 < make.percent <= 100
+    assert make.default_trials_per_agent is None or make.default_trials_per_agent > 0
     assert (one.first != one.second).all()
     assert eligible[one.first, one.item].all()
     assert eligible[one.second, one.item].all()
@@ -55,8 +55,8 @@ async def test_a_judge_that_makes_calls_is_built_from_a_connection_and_lets_go_o
 @pytest.mark.parametrize("design", list(DESIGNS))
 def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: str, design: str) -> None:
     pool = make_pool(6, 12)
-    percent = 60 if design == "cyclic" else None
-    plan = make_plan(pool, design=design, holdout=0.0, percent=percent, independent="pooled:20")
+    calls = "60%" if design == "cyclic" else None
+    plan = make_plan(pool, design=design, holdout=0.0, calls=calls, independent="pooled:20")
     result = BUILT_FROM_A_PLAN[name]().answer_many(plan)
     assert result.judge["name"] == name
     assert len(result) == len(plan)

@@ -20,7 +20,7 @@ class Neighbours:
     """Each slot compares every agent with the next one, on one item."""
 
     name = "neighbours"
-    holdout, percent, judges_holdout, independent = 0.0, None, False, "pooled"
+    holdout, default_trials_per_agent, judges_holdout, independent = 0.0, None, False, "pooled"
     options = ("n_slots",)
 
     def __init__(self, *, n_paired: int | None = None, n_slots: int = 2) -> None:
@@ -61,7 +61,7 @@ def pool() -> Pool:
 
 
 def test_notes_and_slots_of_its_own_are_in_the_plan(pool: Pool) -> None:
-    plan = make_plan(pool, design="neighbours", options={"n_slots": 3}, n_independent=10)
+    plan = make_plan(pool, design="neighbours", options={"n_slots": 3}, independent="pooled:10")
     assert "3 rows of neighbours" in plan.notes
     assert np.unique(plan.slot[plan.arm == PAIRED]).tolist() == [0, 1, 2]
     assert plan.rounds is None
@@ -72,11 +72,13 @@ def test_more_calls_are_the_slots_it_draws_next(pool: Pool) -> None:
         rows = plan.arm == PAIRED
         return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
 
-    small, large = (make_plan(pool, design="neighbours", options={"n_slots": n}, n_independent=10) for n in (2, 4))
+    small, large = (
+        make_plan(pool, design="neighbours", options={"n_slots": n}, independent="pooled:10") for n in (2, 4)
+    )
     assert paired(add_calls(small, calls=10)) == paired(large)
 
 
 def test_rounds_of_its_own_are_in_the_plan(pool: Pool) -> None:
-    rounds = make_plan(pool, design="in rounds", n_independent=10).rounds
+    rounds = make_plan(pool, design="in rounds", independent="pooled:10").rounds
     assert rounds is not None
     assert (rounds.n_paired, rounds.starts, rounds.active.all()) == (50, (0,), True)

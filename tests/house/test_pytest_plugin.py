@@ -49,7 +49,7 @@ JUDGE = {{"backend": "openai", "model": "m", "base_url": "{url}", "backoff": 0.0
 @pytest.mark.youden_cassette("mine"{mode})
 def test_it(tmp_path, youden_cassette):
     pool = youden.read_pool("{pool}")
-    plan = youden.make_plan(pool, calls={calls}, n_independent=10)
+    plan = youden.make_plan(pool, calls={calls}, independent="pooled:10")
     result = youden.judge(plan, judge=JUDGE, store=tmp_path / "v.db", max_cost=1.0, max_missing=0.1)
     print("cost", f"{{result.total_usd:.6f}}", "missing", (result.missing > 0).sum())
     print("played", youden_cassette.n_played, "recorded", youden_cassette.n_recorded)
@@ -152,7 +152,7 @@ def test_commands_in_the_same_process_are_replayed_too(suite: Suite) -> None:
         @pytest.mark.youden_cassette
         def test_it(tmp_path):
             judge = {{"backend": "openai", "model": "m", "base_url": "{suite.server.url}", "api_key_env": None, "price": 0}}
-            config = {{"pool": "{suite.pytester.path / "pool"}", "calls": 60, "n_independent": 10, "judge": judge}}
+            config = {{"pool": "{suite.pytester.path / "pool"}", "calls": 60, "independent": "pooled:10", "judge": judge}}
             (tmp_path / "c.yaml").write_text(json.dumps(config))
             ended = CliRunner().invoke(youden, ["run", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "run")])
             assert ended.exit_code == 0, ended.exception
@@ -214,7 +214,7 @@ def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: 
 
 def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
-    plan = youden.make_plan(pool, calls=10, n_independent=4)
+    plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
     with inserted(Tape(tmp_path / "c.jsonl", mode="once")):
         youden.judge(plan, judge=judge, store=tmp_path / "one.db")
@@ -226,7 +226,7 @@ def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) ->
 
 def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
-    plan = youden.make_plan(pool, calls=10, n_independent=4)
+    plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "price": 0}
     with pytest.raises(ConfigError, match="no cassette"):
         Tape(tmp_path / "c.jsonl", mode="none")

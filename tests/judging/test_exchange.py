@@ -336,7 +336,7 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     judge = wire_judge(server.url)
     for name in ("direct", "elsewhere"):
         store = f"{name}.db"
-        write_config(tmp_path / f"{name}.yaml", pool="pool", n_independent=40, judge=judge, store=store, **more)
+        write_config(tmp_path / f"{name}.yaml", pool="pool", independent="pooled:40", judge=judge, store=store, **more)
     assert youden("judge", "direct.yaml").code == 0
     asked, answers, ended = server.n_requests, [], Ended(1, "", "no answer yet")
     while ended.code:

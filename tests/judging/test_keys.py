@@ -25,7 +25,7 @@ TEXTS = st.one_of(
 
 def plan_of(pool: Pool, **more: object) -> Plan:
     return youden.make_plan(
-        pool, **({"design": "cyclic", "calls": 60, "n_independent": 20, "holdout": 0.0, "seed": 1} | more)
+        pool, **({"design": "cyclic", "calls": 60, "independent": "pooled:20", "holdout": 0.0, "seed": 1} | more)
     )
 
 

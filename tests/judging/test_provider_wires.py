@@ -285,7 +285,7 @@ def test_a_model_is_found_by_its_name_and_its_provider_and_no_other_providers_pr
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
     write_pool(POOL, tmp_path / "in" / "pool")
     judge = wire_judge(server.url, backend="openai", api_key_env="OPENAI_API_KEY")
-    write_config(tmp_path / "in" / "r.yaml", pool="pool", calls=20, n_independent=5, judge=judge)
+    write_config(tmp_path / "in" / "r.yaml", pool="pool", calls=20, independent="pooled:5", judge=judge)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

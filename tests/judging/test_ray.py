@@ -190,10 +190,12 @@ def test_flags_that_would_do_nothing_are_refused(youden: Youden) -> None:
 
 def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
     write_pool(make_pool(5, 8), tmp_path / "pool")
-    write_config(tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, ray={"num_gpus": 1, "workers": 3})
+    write_config(
+        tmp_path / "r.yaml", pool="pool", calls=110, independent="pooled:20", ray={"num_gpus": 1, "workers": 3}
+    )
     assert "[judge-offline]" in youden("judge", "r.yaml", "--engine", "ray").err
     assert "num_gpus: 1" in (tmp_path / "runs/r/config.yaml").read_text(encoding="utf-8")
-    write_config(tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, ray={"num_gpu": 1})
+    write_config(tmp_path / "r.yaml", pool="pool", calls=110, independent="pooled:20", ray={"num_gpu": 1})
     assert "'ray.num_gpu'" in youden("judge", "r.yaml", "--engine", "ray").err
 
 
@@ -203,7 +205,7 @@ def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
     write_pool(make_pool(6, 20), folder / "pool")
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1, "concurrency": 4}
     judge |= {"max_tokens": 1}
-    write_config(folder / "r.yaml", pool="pool", calls=400, n_independent=80, max_cost=1, judge=judge, **keys)
+    write_config(folder / "r.yaml", pool="pool", calls=400, independent="pooled:80", max_cost=1, judge=judge, **keys)
     return [sys.executable, "-m", "youden", "judge", "r.yaml", "--engine", "ray", "--json"]
 
 

@@ -186,7 +186,7 @@ def test_stress_names_the_runs_config_and_finds_the_key_beside_it(
 def test_a_file_given_from_python_needs_permission_and_a_mapping_written_there_does_not(clone: Clone) -> None:
     clone.judge()
     pool = make_pool(4, 6)
-    plan = package.make_plan(pool, calls=40, n_independent=10)
+    plan = package.make_plan(pool, calls=40, independent="pooled:10")
     for named in ("judges/mine.yaml", Path("judges/mine.yaml"), "mine"):
         with pytest.raises(ConfigError, match="key-not-trusted"):
             package.judge(plan, judge=named, store="s.db")

@@ -30,7 +30,9 @@ def world() -> World:
 
 
 def carried(world: World, *, seed: int = 0, percent: float = 30, **options: object) -> Verdicts:
-    plan = make_plan(world.pool, design="adaptive", percent=percent, n_independent=16, seed=seed, options=options)
+    plan = make_plan(
+        world.pool, design="adaptive", calls=f"{percent}%", independent="pooled:16", seed=seed, options=options
+    )
     return run_rounds(plan, partial(replay, world=world))
 
 
@@ -54,7 +56,7 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
 def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the_same_order(
     world: World, top: int, last: int
 ) -> None:
-    plan = carried(world, top=top, percent=20).plan
+    plan = carried(world, top=top, calls="20%").plan
     turns = plan.rounds
     assert len(turns.starts) == 6
     assert turns.active[0].all()
@@ -76,7 +78,7 @@ def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the
 
 
 def test_rounds_share_what_is_left_after_the_pilot(world: World) -> None:
-    plan = carried(world, percent=20).plan
+    plan = carried(world, calls="20%").plan
     sizes = np.bincount(plan.trials.step[plan.slot >= 0])
     assert sizes[0] / sizes.sum() == pytest.approx(0.25, abs=0.02)
     assert sizes[1:] / sizes.sum() == pytest.approx(np.full(5, 0.15), abs=0.02)
@@ -85,12 +87,12 @@ def test_rounds_share_what_is_left_after_the_pilot(world: World) -> None:
 @pytest.mark.parametrize(
     ("options", "slots"),
     [
-        ({"percent": 16}, 24),
-        ({"percent": 8}, 21),
-        ({"percent": 16, "pilot": 0.1}, 8),
-        ({"percent": 16, "pilot": 0.6}, 52),
-        ({"percent": 16, "pilot": 0.1, "within": 0.1}, 8),
-        ({"percent": 40, "pilot": 0.4, "within": 0.1}, 88),
+        ({"calls": "16%"}, 24),
+        ({"calls": "8%"}, 21),
+        ({"calls": "16%", "pilot": 0.1}, 8),
+        ({"calls": "16%", "pilot": 0.6}, 52),
+        ({"calls": "16%", "pilot": 0.1, "within": 0.1}, 8),
+        ({"calls": "40%", "pilot": 0.4, "within": 0.1}, 88),
     ],
 )
 def test_a_pilot_has_24_slots_or_half_of_the_budget_or_what_is_written(
@@ -103,7 +105,7 @@ def test_a_pilot_has_24_slots_or_half_of_the_budget_or_what_is_written(
 
 
 def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: World) -> None:
-    plan = carried(world, percent=30, pairs="unordered").plan
+    plan = carried(world, calls="30%", pairs="unordered").plan
     paired = plan.slot >= 0
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     rows = np.stack([plan.item, low, high])[:, paired]
@@ -120,7 +122,7 @@ def test_a_pair_that_agents_prefer_does_not_move_them_when_few_are_asked() -> No
     truth = np.nanmean(np.concatenate([biased, biased.transpose(0, 2, 1)], axis=2), axis=(0, 2))
     gaps = []
     for seed in range(20):
-        result = carried(world, seed=seed, percent=12)
+        result = carried(world, seed=seed, calls="12%")
         ability = standing_of(result).ability
         gaps.append(ability - ability.mean() - truth + truth.mean())
     assert np.abs(np.mean(gaps, axis=0)).max() < 0.02
@@ -134,7 +136,7 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
     limited[np.isnan(world.paired)] = np.nan
     world = World(limited, world.independent, world.pool, world.rates, world.groups)
     truth = np.nanmean(np.concatenate([limited, limited.transpose(0, 2, 1)], axis=2), axis=(0, 2))
-    result = carried(world, percent=30)
+    result = carried(world, calls="30%")
     rounds = result.plan.rounds
     often = rounds.active[2]
     assert 0 < often.sum() < 10
@@ -143,12 +145,12 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
 
 
 def test_rules_stop_early_and_say_so(world: World) -> None:
-    whole = carried(world, percent=60)
-    near = carried(world, percent=60, within=0.2)
+    whole = carried(world, calls="60%")
+    near = carried(world, calls="60%", within=0.2)
     assert len(near) < len(whole)
     assert "near enough to the best" in near.plan.notes[-1]
     assert whole.plan.notes[-1].endswith("spent before the one named was told apart from the rest, all looks together")
-    short = carried(world, percent=5, top=4, within=0.01)
+    short = carried(world, calls="5%", top=4, within=0.01)
     assert short.plan.notes[-1].endswith(
         "before the 4 named were known to be within 0.01 of the best, all looks together"
     )
@@ -170,7 +172,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
             answer = np.where(plan.arm == PAIRED, paired[plan.item, plan.first, plan.second], 0.0)
             return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "tied"})
 
-        plan = make_plan(pool, design="adaptive", percent=20, n_independent=0, seed=seed, options={"top": 3})
+        plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:0", seed=seed, options={"top": 3})
         wrong += "near enough" in run_rounds(plan, ask).plan.notes[-1]
     assert wrong <= 3
 
@@ -183,7 +185,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         ({"top": 8}, "design-option"),
         ({"within": -1}, "design-option"),
         ({"active": 0.5}, "design-option"),
-        ({"percent": 1}, "budget-adaptive"),
+        ({"calls": "1%"}, "budget-adaptive"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(world: World, options: dict[str, float], slug: str) -> None:
@@ -200,7 +202,7 @@ def test_agents_that_share_no_item_end_the_run() -> None:
         return answer_with(plan, says_yes.astype(float))
 
     for seed in range(2):
-        result = run_rounds(make_plan(pool, design="adaptive", percent=40, seed=seed), answered)
+        result = run_rounds(make_plan(pool, design="adaptive", calls="40%", seed=seed), answered)
         assert "the budget is spent" in result.plan.notes[-1]
 
 
@@ -211,7 +213,7 @@ def test_any_other_plan_is_asked_once(world: World) -> None:
         asked.append(plan)
         return replay(plan, world)
 
-    plan = make_plan(world.pool, design="cyclic", percent=20)
+    plan = make_plan(world.pool, design="cyclic", calls="20%")
     assert plan.rounds is None
     assert run_rounds(plan, ask).plan is plan
     assert len(asked) == 1
@@ -224,8 +226,8 @@ def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
         name="a",
         pool=str(tmp_path / "pool"),
         design="adaptive",
-        percent=40,
-        n_independent=10,
+        calls="40%",
+        independent="pooled:10",
         out=str(tmp_path / "run"),
     )
     planned = plan_run(config)
@@ -244,7 +246,7 @@ def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_mad
         asked.append(replay(plan, world=world))
         return asked[-1]
 
-    run_rounds(make_plan(world.pool, design="adaptive", percent=60, options={"within": 0.05}), ask)
+    run_rounds(make_plan(world.pool, design="adaptive", calls="60%", options={"within": 0.05}), ask)
     assert len(asked) >= 3
     before = None
     for n, part in enumerate(asked):
@@ -262,7 +264,7 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
     """Agents that are all alike: whoever is asked to the end was lucky in the rounds before."""
     pool, lead = make_pool(10, 30), []
     for seed in range(4):
-        plan = make_plan(pool, design="adaptive", percent=20, n_independent=16, seed=seed, options={"top": 1})
+        plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:16", seed=seed, options={"top": 1})
         says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
         result = run_rounds(
             plan,

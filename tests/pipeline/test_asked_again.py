@@ -50,9 +50,9 @@ def covered(plan: Plan, n_votes: int, *, n_draws: int = 40) -> float:
     return float(np.mean(inside))
 
 
-EVERY = {"design": "cyclic", "trials": 2 * (K - 1) * J, "n_independent": 20}
-HALF = {"design": "cyclic", "trials": (K - 1) * J, "n_independent": 20}
-CELLS = {"design": "nlogn", "percent": 40, "holdout": 0.0, "independent": "pooled", "n_independent": 20}
+EVERY = {"design": "cyclic", "calls": f"{2 * (K - 1) * J}/agent", "independent": "pooled:20"}
+HALF = {"design": "cyclic", "calls": f"{(K - 1) * J}/agent", "independent": "pooled:20"}
+CELLS = {"design": "nlogn", "calls": "40%", "holdout": 0.0, "independent": "pooled:20"}
 
 
 @pytest.mark.parametrize("of", [EVERY, HALF, CELLS])

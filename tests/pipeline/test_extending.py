@@ -65,7 +65,7 @@ def grown(plan: Plan) -> Plan:
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), pairs=st.sampled_from(["ordered", "unordered"]))
 def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: int, pairs: str) -> None:
-    plan = make_plan(OLD, design="cyclic", calls=200, seed=seed, options={"pairs": pairs}, n_independent=40)
+    plan = make_plan(OLD, design="cyclic", calls=200, seed=seed, options={"pairs": pairs}, independent="pooled:40")
     later = grown(plan)
     assert starts_with(later.trials, plan.trials)
     asked = comparisons(later)
@@ -92,7 +92,10 @@ def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() ->
 
 
 def test_further_calls_are_the_very_slots_a_larger_budget_would_have_drawn() -> None:
-    small, large = first_plan(calls=200, n_independent=40), first_plan(calls=200 + 5 * K, n_independent=40)
+    small, large = (
+        first_plan(calls=200, independent="pooled:40"),
+        first_plan(calls=200 + 5 * K, independent="pooled:40"),
+    )
     more = add_calls(small, calls=5 * K)
     assert set(comparisons(more)) == set(comparisons(large))
     assert np.array_equal(

@@ -45,15 +45,27 @@ duckdb = pytest.importorskip("duckdb")
 
 RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "n_missing")
 PLANS = {
-    "cyclic": {"design": "cyclic", "percent": 60, "n_independent": 60},
-    "cyclic twins": {"design": "cyclic", "percent": 60, "independent": "twin"},
-    "cyclic own rates": {"design": "cyclic", "percent": 80, "n_independent": 300},
+    "cyclic": {"design": "cyclic", "calls": "60%", "independent": "pooled:60"},
+    "cyclic twins": {"design": "cyclic", "calls": "60%", "independent": "twin"},
+    "cyclic own rates": {"design": "cyclic", "calls": "80%", "independent": "pooled:300"},
     "dense": {"design": "dense", "holdout": 0.0},
-    "dense pooled": {"design": "dense", "independent": "pooled", "n_independent": 50, "holdout": 0.0},
+    "dense pooled": {"design": "dense", "independent": "pooled:50", "holdout": 0.0},
     "held out": {"design": "dense", "holdout": 0.2, "rule": "shared"},
     "held out, own": {"design": "dense", "holdout": 0.2, "rule": "own"},
-    "held out, pooled": {"design": "cyclic", "percent": 70, "n_independent": 60, "holdout": 0.2, "rule": "shared"},
-    "held out, pooled, own": {"design": "cyclic", "percent": 70, "n_independent": 60, "holdout": 0.2, "rule": "own"},
+    "held out, pooled": {
+        "design": "cyclic",
+        "calls": "70%",
+        "independent": "pooled:60",
+        "holdout": 0.2,
+        "rule": "shared",
+    },
+    "held out, pooled, own": {
+        "design": "cyclic",
+        "calls": "70%",
+        "independent": "pooled:60",
+        "holdout": 0.2,
+        "rule": "own",
+    },
     "row": {"design": "row"},
     "nlogn": {"design": "nlogn"},
 }
@@ -139,7 +151,7 @@ def extended(seed: int) -> tuple[Pool, Verdicts]:
     """Agents join, everybody is asked more, items join, and two agents are asked more."""
     whole = make_pool(8, 12)
     pools = {(K, J): part_of(whole, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
-    plan = add_agents(make_plan(pools[6, 9], percent=60, n_independent=60, seed=seed), pools[8, 9], calls=90)
+    plan = add_agents(make_plan(pools[6, 9], calls="60%", independent="pooled:60", seed=seed), pools[8, 9], calls=90)
     plan = add_items(add_calls(plan, calls=40), whole, calls=60)
     plan = add_calls(plan, calls=40, focus=(1, 7))
     return whole, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
@@ -148,7 +160,7 @@ def extended(seed: int) -> tuple[Pool, Verdicts]:
 def searched(seed: int) -> tuple[Pool, Verdicts]:
     """The best of eight agents is looked for."""
     pool = make_pool(8, 20)
-    plan = make_plan(pool, design="adaptive", percent=50, n_independent=40, seed=seed, options={"top": 2})
+    plan = make_plan(pool, design="adaptive", calls="50%", independent="pooled:40", seed=seed, options={"top": 2})
 
     def ask(plan: Plan) -> Verdicts:
         drawn = np.random.default_rng(seed).random((pool.n_items, 8, 8))

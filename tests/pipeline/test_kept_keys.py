@@ -37,7 +37,7 @@ def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def configure(here: Path, server: WireServer, *, n: int = 110, seed: int = 0, **judge: object) -> None:
-    said = {"pool": "pool", "calls": n, "n_independent": 20, "seed": seed}
+    said = {"pool": "pool", "calls": n, "independent": "pooled:20", "seed": seed}
     write_config(here / "c.yaml", **said, judge=JUDGE | {"base_url": server.url} | judge)
 
 
@@ -162,6 +162,6 @@ def test_keys_of_something_else_or_too_few_are_refused(tmp_path: Path) -> None:
 
 def test_making_begins_at_any_row() -> None:
     pool = make_pool(4, 5)
-    plan = youden.make_plan(pool, design="cyclic", calls=60, n_independent=20, holdout=0.0, seed=1)
+    plan = youden.make_plan(pool, design="cyclic", calls=60, independent="pooled:20", holdout=0.0, seed=1)
     questions = load_judge_config(JUDGE | {"base_url": "http://made.invalid"}).questions()
     assert list(keys(questions, plan, start=7)) == list(keys(questions, plan))[7:]

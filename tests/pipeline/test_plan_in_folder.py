@@ -20,7 +20,7 @@ from youden.data.pools.pool_reader import write_pool
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.planned_run import draw_run_plan
-from youden.protocol import plan as planning
+from youden.protocol.designs.cyclic import Cyclic
 
 KEYS = {"pool": "pool", "judge": "lexical"}
 
@@ -36,7 +36,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(here)
         write_config(here / "default.yaml", **KEYS)
         write_config(
-            here / "extended.yaml", **KEYS, calls=120, n_independent=20, extensions=[{"agents": "more", "calls": 44}]
+            here / "extended.yaml",
+            **KEYS,
+            calls=120,
+            independent="pooled:20",
+            extensions=[{"agents": "more", "calls": 44}],
         )
         for name in ("default", "extended"):
             planned = plan_run(load_run_config(f"{name}.yaml"))
@@ -80,11 +84,11 @@ def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
         ("extended", "seed", 4),
         ("default", "calls", 60),
         ("extended", "calls", 60),
-        ("default", "percent", 50.0),
+        ("default", "calls", "50%"),
         ("default", "design", "dense"),
         ("default", "holdout", 0.2),
         ("default", "independent", "twin"),
-        ("extended", "n_independent", 19),
+        ("extended", "independent", "pooled:19"),
         ("default", "options", {"pairs": "unordered"}),
     ],
 )
@@ -93,10 +97,6 @@ def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
 ) -> None:
     place = here / "runs" / run / "config.yaml"
     config = yaml.safe_load(place.read_text())
-    if key == "percent":
-        config.pop("calls", None)
-    if (key, value) == ("independent", "twin"):
-        config.pop("n_independent", None)
     place.write_text(yaml.safe_dump(config | {key: value}))
     ended = youden("run", f"runs/{run}/config.yaml")
     assert ended.refuses("run-other")
@@ -104,14 +104,14 @@ def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
 
 
 def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, here: Path) -> None:
-    config = {**KEYS, "calls": 100, "n_independent": 20}
+    config = {**KEYS, "calls": 100, "independent": "pooled:20"}
     write_config(here / "mine.yaml", **config)
     assert youden("run", "mine.yaml").code == 0
-    del config["n_independent"]
+    del config["independent"]
     write_config(here / "mine.yaml", **config)
     ended = youden("run", "mine.yaml")
     assert ended.refuses("run-other")
-    assert "n_independent was 20 and is left out" in " ".join(ended.err.split())
+    assert "independent was pooled:20 and is left out" in " ".join(ended.err.split())
 
 
 def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder(
@@ -120,7 +120,7 @@ def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder
     """A later youden: other random numbers, another default budget."""
     for number, name in enumerate(streams.KEYS):
         monkeypatch.setitem(streams.KEYS, name, 100 + number)
-    monkeypatch.setattr(planning, "TRIALS_A_PERCENT", 5)
+    monkeypatch.setattr(Cyclic, "default_trials_per_agent", 10)
     folder = RunFolder(here / "runs/default")
     folder.remove("verdicts.parquet")
     digest = folder.read_plan().digest
@@ -131,9 +131,9 @@ def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder
 def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
     youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_config(here / "some.yaml", **KEYS, n_independent=9)
+    write_config(here / "some.yaml", **KEYS, independent="pooled:9")
     with monkeypatch.context() as patch:
-        patch.setattr(planning, "TRIALS_A_PERCENT", 5)
+        patch.setattr(Cyclic, "default_trials_per_agent", 10)
         assert youden("plan", "some.yaml").code == 0
     assert youden("plan", "runs/some/config.yaml", "--out", "copy").code == 0
     assert youden("plan", "some.yaml", "--out", "other").code == 0

@@ -50,17 +50,17 @@ def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
 
 def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
     pool = make_pool(10, 60)
-    pilot = verdicts(pool, design="cyclic", trials=80, n_independent=10)
+    pilot = verdicts(pool, design="cyclic", calls="80/agent", independent="pooled:10")
     parts = run_parts(pilot)
     for trials in (80, 160, 400):
-        larger = verdicts(pool, design="cyclic", trials=trials, n_independent=10)
+        larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:10")
         standing = standing_of(larger)
         shown = standing.covariance.half_width().mean()
         assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
 
 
 def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answers_later() -> None:
-    result = verdicts(make_pool(10, 60), design="cyclic", trials=120, n_independent=10)
+    result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
     before = expected_of(result.plan)
     assert before.trials == 120
     assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
@@ -80,7 +80,7 @@ def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answ
 
 
 def test_a_width_is_told_as_a_range_until_answers_say_which() -> None:
-    result = verdicts(make_pool(10, 60), design="cyclic", trials=120, n_independent=10)
+    result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
     before, after = expected_of(result.plan), expected_of(result.plan, run_parts(result))
     low, _, high = before.half_width[1.0]
     assert before.usual_half_width == f"{low:.3f} to {high:.3f}"
@@ -101,14 +101,16 @@ def test_the_odd_agent_of_a_domain_is_never_narrower_than_its_average_one(kind: 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn"])
 def test_rho_measured_on_slots_is_not_promised_of_designs_of_cells(design: str) -> None:
-    plan = make_plan(make_pool(8, 12), design=design, percent=40 if design == "nlogn" else None)
+    plan = make_plan(make_pool(8, 12), design=design, calls="40%" if design == "nlogn" else None)
     expected = expected_of(plan)
     assert expected.rho is None
     assert expected.recall is None
 
 
 def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them() -> None:
-    expected = expected_of(make_plan(make_pool(8, 12), design="cyclic", trials=2 * 7 * 12, independent="pooled"))
+    expected = expected_of(
+        make_plan(make_pool(8, 12), design="cyclic", calls=f"{2 * 7 * 12}/agent", independent="pooled")
+    )
     assert expected.trials == 2 * 7 * 12
     assert expected.rho is None
 
@@ -122,24 +124,24 @@ def test_expectations_end_where_nothing_was_measured() -> None:
 
 def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:
     pool = make_pool(10, 60)
-    expected = expected_of(make_plan(pool, design="cyclic", trials=225, n_independent=10))
+    expected = expected_of(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
     alike, searched = expected.regret[1.0]
     assert set(expected.regret) == {0.5, 1.0, 2.0}
     assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
     said = " ".join(expected_words(expected))
     assert f"worse than the best by {alike.mean:.3f}" in said
     assert said.count("to take one, look for it") == 1
-    search = expected_of(make_plan(pool, design="adaptive", trials=225, n_independent=10))
+    search = expected_of(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
     assert search.trials == pytest.approx(225, abs=1)
     assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)
-    assert not expected_of(make_plan(pool, design="nlogn", percent=40)).regret
+    assert not expected_of(make_plan(pool, design="nlogn", calls="40%")).regret
 
 
 @pytest.mark.parametrize(("within", "reached"), [(0.01, False), (0.2, True)])
 def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_not_allow_it(
     within: float, reached: bool
 ) -> None:
-    plan = make_plan(make_pool(12, 60), design="adaptive", n_independent=10, options={"within": within})
+    plan = make_plan(make_pool(12, 60), design="adaptive", independent="pooled:10", options={"within": within})
     reach = expected_of(plan).reach
     assert reach.calls[0] == plan.n_agents * int(plan.slot.max() + 1)
     said = " ".join(expected_words(expected_of(plan), usd_per_call=0.001))
@@ -152,7 +154,7 @@ def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_n
         # as many items as are said allow it, by the average domain
         assert (
             expected_of(
-                make_plan(make_pool(4, reach.items), design="adaptive", percent=5, options={"within": within})
+                make_plan(make_pool(4, reach.items), design="adaptive", calls="5%", options={"within": within})
             ).reach.nearest.mean
             <= within * 1.01
         )

@@ -37,7 +37,7 @@ def some_missing(result: Verdicts) -> Verdicts:
 
 def of_two_groups() -> Verdicts:
     """Trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19: nobody links the groups."""
-    whole = verdicts(make_pool(8, 20), design="cyclic", percent=60)
+    whole = verdicts(make_pool(8, 20), design="cyclic", calls="60%")
     plan = whole.plan
     left, low = plan.first < 4, plan.item < 10
     across = (plan.arm == PAIRED) & ((left != (plan.second < 4)) | (left != low))
@@ -47,17 +47,17 @@ def of_two_groups() -> Verdicts:
 def of_a_run_that_grew() -> Verdicts:
     large = make_pool(11, 20)
     small = Pool(large.agents[:8], large.items, large.texts[:8], name="small")
-    plan = add_agents(make_plan(small, design="cyclic", percent=20, seed=1), large)
+    plan = add_agents(make_plan(small, design="cyclic", calls="20%", seed=1), large)
     return answer_with(plan, np.random.default_rng(3).random(len(plan)))
 
 
 RESULTS = {
-    "cyclic": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20),
-    "twin": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20, independent="twin"),
-    "missing": lambda: some_missing(verdicts(make_pool(8, 20), design="cyclic", percent=20)),
-    "gaps": lambda: verdicts(gappy_pool(), design="cyclic", percent=20),
-    "holdout": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20, holdout=0.2),
-    "adaptive": lambda: verdicts(make_pool(8, 20), design="adaptive", percent=20),
+    "cyclic": lambda: verdicts(make_pool(8, 20), design="cyclic", calls="20%"),
+    "twin": lambda: verdicts(make_pool(8, 20), design="cyclic", calls="20%", independent="twin"),
+    "missing": lambda: some_missing(verdicts(make_pool(8, 20), design="cyclic", calls="20%")),
+    "gaps": lambda: verdicts(gappy_pool(), design="cyclic", calls="20%"),
+    "holdout": lambda: verdicts(make_pool(8, 20), design="cyclic", calls="20%", holdout=0.2),
+    "adaptive": lambda: verdicts(make_pool(8, 20), design="adaptive", calls="20%"),
     "dense": lambda: verdicts(make_pool(8, 20), design="dense"),
     "cells": lambda: verdicts(make_pool(8, 20), design="nlogn"),
     "apart": of_two_groups,
@@ -91,9 +91,9 @@ def nearly_always_right(**plan: object) -> Verdicts:
 AT_THE_TOP = {
     "everything": {"design": "dense"},
     "a fifth held out": {"design": "dense", "holdout": 0.2},
-    "slots": {"design": "cyclic", "percent": 60},
+    "slots": {"design": "cyclic", "calls": "60%"},
     "cells": {"design": "nlogn"},
-    "rounds": {"design": "adaptive", "percent": 60},
+    "rounds": {"design": "adaptive", "calls": "60%"},
 }
 
 
@@ -175,7 +175,7 @@ def gappy_world() -> World:
 @pytest.mark.parametrize("gaps", [True, False])
 def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
     world = gappy_world() if gaps else make_world(verdicts(make_pool(8, 20)).rates(), difference_only=False)
-    plan = make_plan(world.pool, design=design, percent=50, holdout=0.0, seed=4)
+    plan = make_plan(world.pool, design=design, calls="50%", holdout=0.0, seed=4)
     result = replay(plan, world)
     table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]
     found = estimate(result, target="symmetric")
@@ -184,7 +184,7 @@ def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
 
 
 def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it() -> None:
-    plan = make_plan(make_pool(8, 40), design="cyclic", percent=20, seed=0)
+    plan = make_plan(make_pool(8, 40), design="cyclic", calls="20%", seed=0)
     rng = np.random.default_rng(0)
     easy = 0.25 * rng.standard_normal(40)
     paired = plan.arm == PAIRED
@@ -196,7 +196,7 @@ def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it()
 
 
 def test_a_run_that_was_stopped_after_whole_slots_is_ranked_by_means() -> None:
-    whole = verdicts(make_pool(8, 20), design="cyclic", percent=20)
+    whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
     plan = whole.plan
     part = answer_with(plan, whole.answer, missing=plan.slot > plan.slot.max() // 2)
     found = abilities_of(part)

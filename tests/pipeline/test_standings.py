@@ -48,7 +48,7 @@ def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, **option
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
-    found = analysed(judged(design, **({"percent": 40.0} if design == "cyclic" else {})))
+    found = analysed(judged(design, **({"calls": "40%"} if design == "cyclic" else {})))
     assert found.facts.standings["robust"].groups == (("a0", "a1", "a2", "a3"),)
     order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
@@ -148,7 +148,7 @@ class TestSuspectedPairs:
         return answered(plan, (0, 1))
 
     def test_are_asked_more_behind_the_plan_and_then_linked_and_move_no_plain_ability(self) -> None:
-        _pool, plan = planned("cyclic", percent=4.0)
+        _pool, plan = planned("cyclic", calls="4%")
         first = self.asked(plan)
         result = follow_up(first, self.asked, share=0.5)
         assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
@@ -171,7 +171,7 @@ class TestSuspectedPairs:
             writer.writerows(
                 (a.id, t.id, texts[i][j]) for i, a in enumerate(pool.agents) for j, t in enumerate(pool.items)
             )
-        write_config(tmp_path / "mine.yaml", pool="mine.csv", percent=4.0, suspected=0.5)
+        write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="4%", suspected=0.5)
         assert youden("run", "mine.yaml").code == 0
         folder = RunFolder(tmp_path / "runs" / "mine")
         plan, rows = folder.read_plan(), folder.read_ranking()

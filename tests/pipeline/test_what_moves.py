@@ -93,7 +93,7 @@ def test_the_parts_of_an_ability_come_to_its_error() -> None:
 
 def test_too_little_to_say_what_moves_is_refused() -> None:
     with pytest.raises(StatisticsError, match=r"\[variance-few\]"):
-        parts_of(answers(make_plan(pool_of(1, n_items=4), calls=100, n_independent=10), seed=0))
+        parts_of(answers(make_plan(pool_of(1, n_items=4), calls=100, independent="pooled:10"), seed=0))
 
 
 def test_halves_of_an_agent_never_meet_and_share_its_trials() -> None:

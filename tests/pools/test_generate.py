@@ -198,7 +198,7 @@ def here(tmp_path: Path, server: WireServer, field_notes: Path) -> Path:
     write_config(tmp_path / "free.yaml", model="small", price=0, **server_of)
     write_config(tmp_path / "second.yaml", model="second", price=0, **server_of)
     write_config(tmp_path / "paid.yaml", model="small", price_in=100, price_out=1000, **server_of)
-    write_config(tmp_path / "run.yaml", pool="made", judge="free.yaml", calls=900, n_independent=60)
+    write_config(tmp_path / "run.yaml", pool="made", judge="free.yaml", calls=900, independent="pooled:60")
     return tmp_path
 
 

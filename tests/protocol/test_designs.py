@@ -16,7 +16,6 @@ from youden.protocol.coverage import coverage
 from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.designs.repair import compare, components, n_comparisons
-from youden.protocol.independent import independent_arm
 from youden.types import PAIRED, Plan
 
 CELL_DESIGNS = [Row, Column, Hybrid, NLogN]
@@ -102,7 +101,7 @@ def test_every_chosen_cell_meets_its_partners(seed: int, pairs: str, n_partners:
 @pytest.mark.parametrize("percent", [5.0, 20.0, 60.0])
 def test_a_budget_is_met_and_nearly_spent(design: str, pairs: str, percent: float) -> None:
     pool = make_pool(12, 40)
-    plan = make_plan(pool, design=design, percent=percent, holdout=0, options={"pairs": pairs})
+    plan = make_plan(pool, design=design, calls=f"{percent}%", holdout=0, options={"pairs": pairs})
     budget = percent / 100 * plan.n_dense_calls
     spent = len(plan) / budget
     assert spent <= 1.001
@@ -111,7 +110,7 @@ def test_a_budget_is_met_and_nearly_spent(design: str, pairs: str, percent: floa
 
 
 def test_a_budget_too_small_for_all_partners_takes_fewer_and_says_so() -> None:
-    plan = make_plan(make_pool(30, 200), design="nlogn", percent=1, holdout=0)
+    plan = make_plan(make_pool(30, 200), design="nlogn", calls="1%", holdout=0)
     assert len(plan) <= 3480
     assert np.bincount(plan.first[plan.arm == PAIRED] * 200 + plan.item[plan.arm == PAIRED]).max() == 2
     assert "2 of 29 others" in plan.notes[0]
@@ -170,8 +169,7 @@ def test_an_item_that_nobody_can_mend_is_named() -> None:
         ({"design": "dense", "options": {"pairs": "both"}}, "design-option"),
         ({"design": "row", "options": {"repair": "no"}}, "design-option"),
         ({"design": "row", "calls": 10}, "budget-cells"),
-        ({"design": "row", "percent": 5, "options": {"alpha": 0.9}}, "budget-cells"),
-        ({"independent": "pooled:10", "n_independent": 20}, "independent"),
+        ({"design": "row", "calls": "5%", "options": {"alpha": 0.9}}, "budget-cells"),
         ({"independent": "pooled:x"}, "independent-rule"),
         ({"independent": "twin:3"}, "independent-rule"),
     ],
@@ -185,9 +183,9 @@ def test_an_unknown_option_is_answered_with_the_nearest_known_one() -> None:
 
 
 def test_pooled_n_says_the_number() -> None:
-    plan: Plan = make_plan(make_pool(9, 20), independent="pooled:30", percent=20)
+    plan: Plan = make_plan(make_pool(9, 20), independent="pooled:30", calls="20%")
     assert (plan.arm != PAIRED).sum() == 30
-    assert independent_arm("pooled").n == 100
+    assert make_plan(make_pool(9, 20), independent="pooled").n_independent == 100
 
 
 @pytest.mark.parametrize("pairs", ["ordered", "unordered"])

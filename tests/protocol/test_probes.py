@@ -30,7 +30,7 @@ def pool_with_templates(templates: tuple[int, ...] = (2, 5)) -> Pool:
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return make_plan(pool_with_templates(), percent=40, independent="pooled:200", seed=1)
+    return make_plan(pool_with_templates(), calls="40%", independent="pooled:200", seed=1)
 
 
 def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
@@ -43,7 +43,7 @@ def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
 
 
 def test_texts_without_anything_unusual_have_no_probes() -> None:
-    made = make_plan(pool_with_templates(()), percent=40, independent="pooled:200")
+    made = make_plan(pool_with_templates(()), calls="40%", independent="pooled:200")
     assert not (made.role == PROBE).any()
     assert "probes" not in made.options
 
@@ -53,7 +53,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
     pool = pool_with_templates()
     rates = []
     for seed in range(40):
-        made = make_plan(pool, percent=40, independent="pooled:200", seed=seed)
+        made = make_plan(pool, calls="40%", independent="pooled:200", seed=seed)
         mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
         answer = np.where(made.arm == PAIRED, 0.6, mistaken.astype(float))
         result = answer_with(made, answer)

@@ -14,7 +14,7 @@ from youden import make_plan
 from youden.errors import PlanError, StatisticsError
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
-from youden.protocol.plan import Size, default_calls, draw_split
+from youden.protocol.plan import PlanSize, draw_split
 from youden.protocol.scores import pooled_fpr
 from youden.run_keys import SplitRule
 from youden.types import INDEPENDENT, PAIRED, Plan, Scores
@@ -49,11 +49,10 @@ def plan_for(design: str, arm: str, *, rule: SplitRule = "shared", seed: int = 0
     return make_plan(
         pool,
         design=design,
-        independent=arm,
         rule=rule,
         seed=seed,
         holdout=holdout,
-        n_independent=None if arm == "twin" else 40,
+        independent="twin" if arm == "twin" else "pooled:40",
         **SMALL.get(design, {}),
     )
 
@@ -137,10 +136,9 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
         plan = make_plan(
             pool,
             design=design,
-            independent=arm,
             holdout=holdout,
             seed=seed,
-            n_independent=None if arm == "twin" else 30,
+            independent="twin" if arm == "twin" else "pooled:30",
             **SMALL.get(design, {}),
         )
     except PlanError as error:
@@ -188,7 +186,7 @@ def _paired(plan: Plan) -> list[np.ndarray]:
 @pytest.mark.parametrize("design", DESIGN_NAMES)
 def test_a_plan_is_a_function_of_its_seed(design: str) -> None:
     pool = make_pool(8, 20)
-    one, again, other = (make_plan(pool, design=design, seed=seed, holdout=0.1, percent=None) for seed in (1, 1, 2))
+    one, again, other = (make_plan(pool, design=design, seed=seed, holdout=0.1) for seed in (1, 1, 2))
     assert one.digest == again.digest
     assert one.digest != other.digest
 
@@ -201,7 +199,7 @@ def test_dense_without_holdout_is_every_ordered_pair_and_its_twin() -> None:
 
 def test_every_agent_stands_once_first_and_once_second_in_a_slot_and_no_slot_repeats() -> None:
     pool = make_pool(7, 9)
-    plan = make_plan(pool, design="cyclic", calls=7 * 40 + 10, n_independent=10, seed=5)
+    plan = make_plan(pool, design="cyclic", calls=7 * 40 + 10, independent="pooled:10", seed=5)
     paired = plan.arm == PAIRED
     assert paired.sum() == 7 * 40
     assert (plan.slot[~paired] == -1).all()
@@ -216,7 +214,7 @@ def test_every_agent_stands_once_first_and_once_second_in_a_slot_and_no_slot_rep
 
 
 def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
-    plan = make_plan(make_pool(5, 4), design="cyclic", calls=10_000, n_independent=0)
+    plan = make_plan(make_pool(5, 4), design="cyclic", calls=10_000, independent="pooled:0")
     assert len(plan) == 5 * 4 * 4
     assert (plan.replicate == 0).all()
 
@@ -235,22 +233,22 @@ def test_cyclic_without_a_budget_takes_450_trials_an_agent_or_every_comparison(
 
 
 def test_default_calls_grow_with_agents_and_not_with_their_square() -> None:
-    calls = [default_calls(2.0, Size(n_agents, 1000, False, 100)) for n_agents in (10, 100, 1000)]
+    calls = [PlanSize(n_agents, 1000, False, 100).default_calls(450) for n_agents in (10, 100, 1000)]
     assert calls == [2350, 22_600, 225_100]
 
 
 def test_trials_are_those_an_agent_takes_part_in_on_average() -> None:
-    plan = make_plan(make_pool(9, 50), trials=120)
+    plan = make_plan(make_pool(9, 50), calls="120/agent")
     paired = plan.arm == PAIRED
     assert np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist() == [120] * 9
     assert len(plan) == 9 * 60 + 100
-    cells = make_plan(make_pool(9, 50), design="row", trials=120, holdout=0.0)
+    cells = make_plan(make_pool(9, 50), design="row", calls="120/agent", holdout=0.0)
     paired = cells.arm == PAIRED
     assert 90 <= 2 * paired.sum() / 9 <= 120
 
 
 def test_where_there_are_more_items_than_slots_none_is_asked_twice_and_partners_are_spread() -> None:
-    plan = make_plan(make_pool(40, 400), trials=60, n_independent=0)
+    plan = make_plan(make_pool(40, 400), calls="60/agent", independent="pooled:0")
     item_of_slot = {int(slot): int(item) for slot, item in zip(plan.slot, plan.item, strict=True)}
     assert len(set(item_of_slot.values())) == 30
     pairs = np.bincount(plan.first * 40 + plan.second, minlength=1600)
@@ -265,7 +263,7 @@ def test_a_plan_with_far_fewer_calls_than_asked_for_says_so() -> None:
 
 
 def test_cyclic_spreads_items_evenly() -> None:
-    plan = make_plan(make_pool(6, 10), design="cyclic", calls=6 * 25, n_independent=0)
+    plan = make_plan(make_pool(6, 10), design="cyclic", calls=6 * 25, independent="pooled:0")
     slots_of_item = np.bincount(plan.item, minlength=10) // 6
     assert set(slots_of_item) == {2, 3}
 
@@ -273,7 +271,7 @@ def test_cyclic_spreads_items_evenly() -> None:
 def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -> None:
     present = gappy(11, 8, 12, 0.7)
     plan = make_plan(
-        make_pool(8, 12, present=present), design="cyclic", percent=40, holdout=0.2, n_independent=12, seed=2
+        make_pool(8, 12, present=present), design="cyclic", calls="40%", holdout=0.2, independent="pooled:12", seed=2
     )
     in_slots = plan.slot >= 0
     train = plan.split.train
@@ -286,7 +284,7 @@ def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -
 
 
 def test_pooled_independent_trials_are_spread_over_agents() -> None:
-    plan = make_plan(make_pool(10, 12), design="cyclic", calls=500, n_independent=100)
+    plan = make_plan(make_pool(10, 12), design="cyclic", calls=500, independent="pooled:100")
     apart = plan.arm == INDEPENDENT
     assert apart.sum() == 100
     apart &= plan.role != PROBE
@@ -353,18 +351,16 @@ def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) 
     [
         ({"design": "cyclic", "calls": 20}, "budget-cyclic"),
         ({"design": "dense", "calls": 20}, "budget-dense"),
-        ({"calls": 20, "percent": 1.0}, "budget-twice"),
-        ({"trials": 20, "percent": 1.0}, "budget-twice"),
-        ({"trials": 2}, "budget-cyclic"),
-        ({"trials": 81}, "trials-many"),
-        ({"calls": 0}, "budget"),
+        ({"calls": "2/agent"}, "budget-cyclic"),
+        ({"calls": "81/agent"}, "trials-many"),
+        ({"calls": 0}, "calls-invalid"),
+        ({"calls": "0.001%"}, "calls-invalid"),
+        ({"calls": "5 percent"}, "calls-invalid"),
         ({"holdout": 1.0}, "holdout"),
         ({"holdout": -0.1}, "holdout"),
         ({"rule": "none"}, "holdout-rule"),
         ({"independent": "some"}, "independent-rule"),
-        ({"n_independent": -1}, "independent"),
-        ({"independent": "twin", "n_independent": 30}, "independent"),
-        ({"design": "nlogn", "n_independent": 30}, "independent"),
+        ({"independent": "pooled:-1"}, "independent-rule"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(arguments: dict[str, object], slug: str) -> None:

@@ -123,7 +123,7 @@ def test_two_repeats_of_one_agent_never_meet() -> None:
 
 def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> None:
     pool = pool_of(gaps=True)
-    small, large = (make_plan(pool, calls=calls, n_independent=20) for calls in (146, 218))
+    small, large = (make_plan(pool, calls=calls, independent="pooled:20") for calls in (146, 218))
     paired = [plan.trials.take(plan.arm == 0) for plan in (small, large)]
     assert starts_with(paired[1], paired[0])
     grown = add_calls(small, calls=72)
@@ -140,7 +140,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
 ) -> None:
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
-    plan = make_plan(once, calls=calls, n_independent=20, seed=4)
+    plan = make_plan(once, calls=calls, independent="pooled:20", seed=4)
     joined = join_repeats(once, Pool.of_blocks(pool.agents[:4], pool.items, [b[:4] for b in pool.blocks[::-1]], "more"))
     assert joined.n_repeats.sum(axis=1).tolist() == [36] * 4 + [12] * 2
     joined = join_repeats(once, pool)
@@ -164,7 +164,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
 def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joined() -> None:
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
-    grown = add_repeats(make_plan(once, n_independent=20), pool)
+    grown = add_repeats(make_plan(once, independent="pooled:20"), pool)
     luck = np.random.default_rng(1).uniform(-0.2, 0.2, (pool.n_agents, pool.n_items, pool.repeats))
     of = np.linspace(0.2, -0.2, pool.n_agents)[:, None, None] + luck
     trials = grown.trials

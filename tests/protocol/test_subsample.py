@@ -19,7 +19,7 @@ POOL = make_pool(10, 30)
 DESIGNS = {
     "cyclic": {"calls": 1000},
     "dense": {},
-    "nlogn": {"percent": 40},
+    "nlogn": {"calls": "40%"},
     "adaptive": {"calls": 700, "options": {"rounds": 2}},
 }
 

@@ -245,7 +245,7 @@ def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) 
         config = tmp_path / "runs" / "live.yaml"
         config.parent.mkdir()
         pool, out = str(tmp_path / "pool"), str(tmp_path / "runs" / "live")
-        write_config(config, pool=pool, out=out, calls=130, n_independent=10, judge=judge, max_cost=1)
+        write_config(config, pool=pool, out=out, calls=130, independent="pooled:10", judge=judge, max_cost=1)
         planned = plan_run(load_run_config(config))
         work = threading.Thread(target=lambda: (judge_run(planned), fit_run(planned.folder)))
         browser.get(url)

@@ -39,7 +39,7 @@ def test_a_published_run_says_it_on_its_card(youden: Youden, part: Path) -> None
 
 @pytest.mark.slow
 def test_a_gaming_audit_says_it_of_the_run_it_starts_from(youden: Youden, field_notes: Path, tmp_path: Path) -> None:
-    write_config(tmp_path / "c.yaml", pool=str(field_notes), calls=160, n_independent=100, out="few")
+    write_config(tmp_path / "c.yaml", pool=str(field_notes), calls=160, independent="pooled:100", out="few")
     assert youden("run", "c.yaml").code == 0
     assert youden("stress", "few", "--attack", "padding", "--out", "audit").code == 0
     assert "32 items, of which 5 were compared" in (tmp_path / "audit" / "stress.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ def configured(tmp_path: Path) -> Path:
     write_pool(tmp_path / "p.csv", group="<b>g")
     text = (tmp_path / "p.csv").read_text(encoding="utf-8").replace("a3,", "../a: 3?,")
     (tmp_path / "p.csv").write_text(text, encoding="utf-8")
-    write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, n_independent=10, out="run")
+    write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, independent="pooled:10", out="run")
     return tmp_path
 
 

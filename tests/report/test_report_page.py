@@ -256,7 +256,7 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
 @pytest.mark.parametrize(
     ("words", "figures"),
     [
-        (["budget", "run", "--percent", "40", "--seeds", "2", "--top", "2"], ["budget-1"]),
+        (["budget", "run", "--calls", "40%", "--seeds", "2", "--top", "2"], ["budget-1"]),
         (["sparsity", "run", "run", "--seeds", "2"], ["sparsity-cells-1", "sparsity-calls-2"]),
         (["baselines", "run", "--seeds", "2", "--c", "3", "--only", "clipped-linear,svd"], ["baselines-1"]),
     ],

@@ -174,7 +174,9 @@ def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
     monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))  # the words alone, without waiting for figures
     assert data.curl_tells
     assert '<details class="part" open>' in render_page(data)
-    few = build_report(judged(tmp_path / "few", pool=make_pool(12, 8), design="cyclic", calls=60, n_independent=12))
+    few = build_report(
+        judged(tmp_path / "few", pool=make_pool(12, 8), design="cyclic", calls=60, independent="pooled:12")
+    )
     assert few.partners_seen < 0.3
     assert not few.curl_tells
     assert '<details class="part"><summary><h3>Additivity</h3> <span>says nothing here' in render_page(few)

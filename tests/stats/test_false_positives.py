@@ -123,19 +123,18 @@ def test_a_pool_too_small_for_own_rates_keeps_its_arm() -> None:
 
 def test_a_plan_pays_for_own_rates_out_of_its_budget_and_an_arm_with_a_number_stays() -> None:
     pool = make_pool(10, 60)  # 10,800 dense calls
-    large, small = (make_plan(pool, percent=percent) for percent in (60, 10))
+    large, small = (make_plan(pool, calls=f"{percent}%") for percent in (60, 10))
     assert large.n_independent == 648
     assert len(large) <= 6480
     assert small.n_independent == 100
-    assert make_plan(pool, percent=60, n_independent=100).n_independent == 100
-    assert make_plan(pool, percent=60, independent="pooled:100").n_independent == 100
-    assert make_plan(pool, percent=60, holdout=0.2).n_independent == 100
+    assert make_plan(pool, calls="60%", independent="pooled:100").n_independent == 100
+    assert make_plan(pool, calls="60%", holdout=0.2).n_independent == 100
 
 
 def test_the_agent_with_most_false_positives_is_ranked_by_its_own_and_a_small_plan_by_the_pooled_rate() -> None:
     pool = make_pool(10, 60)
     for percent, own in ((60, True), (10, False)):
-        plan = make_plan(pool, percent=percent)
+        plan = make_plan(pool, calls=f"{percent}%")
         apart = plan.arm == INDEPENDENT
         yes = ((plan.first == 2) | (plan.second == 2)) & (np.arange(len(plan)) % 2 == 0)
         means = mean_abilities(answer_with(plan, np.where(apart, yes, 0.6).astype(float)))

@@ -15,7 +15,7 @@ from youden.types.pool import Floats
 
 
 def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:
-    return make_plan(make_pool(K, J), calls=K * n_slots, n_independent=0, seed=seed)
+    return make_plan(make_pool(K, J), calls=K * n_slots, independent="pooled:0", seed=seed)
 
 
 def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -> ItemContributions:

@@ -140,7 +140,7 @@ def test_runs_that_both_speak_of_these_items_are_compared_about_them_unless_told
 
 def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
     pool = make_pool(6, 10)
-    one = make_plan(pool, percent=40, seed=1)
+    one = make_plan(pool, calls="40%", seed=1)
     both = [judged(answer_with(one, (one.first % 2).astype(float)), name="a")]
     other = make_plan(pool, design="dense", holdout=0)
     both.append(judged(answer_with(other, (other.first % 2).astype(float)), name="b"))

@@ -37,7 +37,7 @@ def test_a_dense_replay_gives_the_run_itself(world: World) -> None:
 
 
 def test_what_the_run_never_saw_is_missing_not_zero() -> None:
-    result = verdicts(make_pool(6, 8), design="cyclic", percent=40)
+    result = verdicts(make_pool(6, 8), design="cyclic", calls="40%")
     pilot = make_world(result.rates(), difference_only=False)
     assert 0 < pilot.observed < 0.9
     replayed = replay(make_plan(pilot.pool, design="dense", holdout=0), pilot)
@@ -46,11 +46,11 @@ def test_what_the_run_never_saw_is_missing_not_zero() -> None:
 
 
 def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
-    study = study_budget(world, designs=["cyclic"], percents=[20], n_seeds=3)
+    study = study_budget(world, designs=["cyclic"], calls=["20%"], n_seeds=3)
     dense = world.rates.training_scores().value.mean(axis=1)
     rho, inside, lost = [], [], []
     for seed in range(3):
-        plan = make_plan(world.pool, design="cyclic", percent=20, holdout=0, seed=seed)
+        plan = make_plan(world.pool, design="cyclic", calls="20%", holdout=0, seed=seed)
         means = mean_abilities(replay(plan, world))
         rho.append(spearman(means.ability, dense).value)
         lost.append(dense.max() - dense[means.ability.argmax()])
@@ -67,7 +67,7 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
 @pytest.mark.parametrize("target", ["row", "symmetric"])
 @pytest.mark.parametrize("design", ["dense", "cyclic", "row", "column", "hybrid", "nlogn"])
 def test_every_design_reaches_the_dense_ranking_with_every_call(world: World, design: str, target: str) -> None:
-    study = study_budget(world, designs=[design], percents=[200], n_seeds=2, target=target, top=3)
+    study = study_budget(world, designs=[design], calls=["100%"], n_seeds=2, target=target, top=3)
     row = study.designs[design][0]
     assert row.rho_mean == pytest.approx(1.0, abs=0.03)
     assert row.recall == pytest.approx(1.0, abs=0.2)
@@ -76,9 +76,9 @@ def test_every_design_reaches_the_dense_ranking_with_every_call(world: World, de
 
 def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(world: World) -> None:
     with pytest.raises(PlanError) as caught:
-        study_budget(world, designs=["dense"], percents=[1], n_seeds=2)
+        study_budget(world, designs=["dense"], calls=["1%"], n_seeds=2)
     assert caught.value.slug == "budget-none-fits"
-    study = study_budget(world, designs=["dense", "cyclic"], percents=[30], n_seeds=2)
+    study = study_budget(world, designs=["dense", "cyclic"], calls=["30%"], n_seeds=2)
     assert study.designs["dense"][0].rho_mean is None
     assert "dense design takes" in str(study.designs["dense"][0].why)
 
@@ -105,7 +105,7 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
         designs={
             name: tuple(
                 BudgetRow(
-                    percent=calls / 10, asked=f"{calls / 10:g} %", calls=calls, rho_mean=rho, slots=20, coverage=0.95
+                    percent=calls / 10, asked=f"{calls / 10:g}%", calls=calls, rho_mean=rho, slots=20, coverage=0.95
                 )
                 for calls, rho in found
             )
@@ -154,7 +154,7 @@ def test_a_goal_in_what_no_design_has_is_refused() -> None:
 
 def test_few_slots_and_odd_coverage_are_said() -> None:
     study = made_up(cyclic=[(10, 0.9)])
-    row = BudgetRow(percent=1, asked="1 %", calls=10, rho_mean=0.9, slots=8, coverage=0.8)
+    row = BudgetRow(percent=1, asked="1%", calls=10, rho_mean=0.9, slots=8, coverage=0.8)
     words = " ".join(budget_words(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
     assert "8 slots" in words
     doubtful = {**vars(study), "fpr": 0.1, "r2": 0.3}
@@ -169,7 +169,7 @@ def test_few_slots_and_odd_coverage_are_said() -> None:
 
 
 def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "pilot", n_items=40, design="cyclic", percent=10)
+    folder = write_run(tmp_path / "pilot", n_items=40, design="cyclic", calls="10%")
     with pytest.raises(StatisticsError) as caught:
         open_world(folder)
     assert caught.value.slug == "replay-pilot"
@@ -184,7 +184,7 @@ def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path:
 
 
 def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_scores() -> None:
-    plan = make_plan(make_pool(5, 10), percent=50, independent="pooled:30", holdout=0, seed=0)
+    plan = make_plan(make_pool(5, 10), calls="50%", independent="pooled:30", holdout=0, seed=0)
     hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
     answer = np.where(plan.arm == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
     whole = imagine(make_world(answer_with(plan, answer).rates(), difference_only=False), seed=0)
@@ -209,18 +209,18 @@ def test_recall_by_hand() -> None:
 
 
 def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(world: World) -> None:
-    study = study_budget(world, designs=["cyclic"], percents=[20], n_seeds=3)
+    study = study_budget(world, designs=["cyclic"], calls=["20%"], n_seeds=3)
     row = study.designs["cyclic"][0]
     assert set(row.recalls or {}) == {1, 3, 5}
     assert row.recall == (row.recalls or {})[5]
     words = " ".join(budget_words(study, parse_goal("0.5")))
     assert f"{row.recalls[5]:.2f} of the top 5 ({study.halves.recalls[5]:.2f})" in words
-    assert study_budget(dense_world(4, 20), designs=["cyclic"], percents=[50], n_seeds=1).tops == (1, 3)
+    assert study_budget(dense_world(4, 20), designs=["cyclic"], calls=["50%"], n_seeds=1).tops == (1, 3)
 
 
 def test_the_command_prints_the_agreed_json(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
-    options = ["--design", "cyclic,nlogn", "--percent", "10,30", "--seeds", "2", "--json"]
+    options = ["--design", "cyclic,nlogn", "--calls", "10%,30%", "--seeds", "2", "--json"]
     done = CliRunner().invoke(youden, ["study", "budget", str(folder.path), *options], catch_exceptions=False)
     budget = json.loads(done.stdout)["budget"]
     assert {"target", "dense_calls", "ceiling", "designs"} <= set(budget)
@@ -235,7 +235,7 @@ def test_the_command_prints_the_agreed_json(tmp_path: Path) -> None:
 
 def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction: Path) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
-    study = study_budget(make_world(rates, difference_only=True), designs=["cyclic"], percents=[2], n_seeds=6)
+    study = study_budget(make_world(rates, difference_only=True), designs=["cyclic"], calls=["2%"], n_seeds=6)
     row = study.designs["cyclic"][0]
     assert study.halves.rho == pytest.approx(0.976, abs=0.005)
     assert row.calls == 6940
@@ -245,12 +245,14 @@ def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction
 
 def test_budgets_are_asked_for_as_trials_and_as_widths_too(youden: Youden, tmp_path: Path) -> None:
     write_run(tmp_path / "dense", n_agents=6, n_items=30)
-    ended = youden("study", "budget", "dense", "--trials", "40,80", "--width", "0.08", "--seeds", "3", "--json")
+    ended = youden(
+        "study", "budget", "dense", "--calls", "40/agent,80/agent", "--width", "0.08", "--seeds", "3", "--json"
+    )
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)["budget"]["designs"]
-    assert [row["asked"] for row in found["cyclic"]] == ["40 trials", "80 trials", "± 0.08"]
+    assert [row["asked"] for row in found["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
     assert [row["trials"] for row in found["cyclic"][:2]] == [40, 80]
     assert found["cyclic"][2]["halfwidth"] < 0.085
     assert "cannot ask until a width is there" in found["nlogn"][2]["why"]
-    shown = youden("study", "budget", "dense", "--trials", "40", "--design", "cyclic", "--seeds", "2")
-    assert "cyclic at 40 trials (40 trials an agent, 220 calls" in " ".join(shown.out.split())
+    shown = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--seeds", "2")
+    assert "cyclic at 40/agent (40 trials an agent, 220 calls" in " ".join(shown.out.split())

@@ -76,18 +76,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done("run", config)
         return here / name
 
-    pooled = {"n_independent": 20}
+    pooled = {"independent": "pooled:20"}
     run("dense", design="dense")
-    run("cyclic", percent=30, **pooled)
-    run("adaptive", design="adaptive", percent=60, **pooled)
+    run("cyclic", calls="30%", **pooled)
+    run("adaptive", design="adaptive", calls="60%", **pooled)
     run("nlogn", design="nlogn")
-    run("held", percent=60, holdout=0.2, **pooled)
-    run("gaps", gaps, percent=30, **pooled)
+    run("held", calls="60%", holdout=0.2, **pooled)
+    run("gaps", gaps, calls="30%", **pooled)
     run("dense gaps", gaps, design="dense")
-    done("extend", run("joined", percent=30, **pooled), "--agents", new)
+    done("extend", run("joined", calls="30%", **pooled), "--agents", new)
     done("extend", run("joined dense", design="dense"), "--agents", new)
-    done("extend", run("items", percent=30, **pooled), "--items", items)
-    done("extend", run("focus", percent=30, **pooled), "--calls", 40, "--focus", "a0")
+    done("extend", run("items", calls="30%", **pooled), "--items", items)
+    done("extend", run("focus", calls="30%", **pooled), "--calls", 40, "--focus", "a0")
     done("rejudge", here / "joined", "--judge", "lexical", "--calls", 80, "--out", here / "rejudged")
     write_results(here / "results", {f"example_{n}": example(n) for n in range(10)})
     done("import", "peer-prediction", here / "results", "--out", here / "imported")

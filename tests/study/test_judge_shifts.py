@@ -25,7 +25,7 @@ OWN = np.array([FAMILIES[f"a{i}"] == "Own" for i in range(12)])
 
 
 def plan_of(*, calls: int = 1300) -> Plan:
-    return make_plan(POOL, design="cyclic", calls=calls, n_independent=40, seed=1)
+    return make_plan(POOL, design="cyclic", calls=calls, independent="pooled:40", seed=1)
 
 
 def judged(
@@ -162,7 +162,7 @@ def test_what_cannot_be_tested_is_said() -> None:
 
 
 def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
-    plan = make_plan(make_pool(3, 30), design="cyclic", percent=50, n_independent=20, seed=1)
+    plan = make_plan(make_pool(3, 30), design="cyclic", calls="50%", independent="pooled:20", seed=1)
     runs = []
     for name, seed in (("A", 1), ("B", 2)):
         result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))

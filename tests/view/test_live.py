@@ -27,7 +27,7 @@ def _in_a_project_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def planned(folder: Path, judge: object) -> PlannedRun:
     write_pool(make_pool(5, 8), folder / "pool")
-    write_config(folder / "c.yaml", pool="pool", calls=110, n_independent=10, judge=judge, max_cost=1, out="run")
+    write_config(folder / "c.yaml", pool="pool", calls=110, independent="pooled:10", judge=judge, max_cost=1, out="run")
     return plan_run(load_run_config(folder / "c.yaml"))
 
 

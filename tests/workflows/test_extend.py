@@ -43,7 +43,7 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
     write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
-    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=wire_judge(server.url))
+    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, independent="pooled:20", judge=wire_judge(server.url))
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
     shutil.copytree(tmp_path, begun)
@@ -177,7 +177,9 @@ def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, her
 
 
 def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, server: WireServer) -> None:
-    write_config(here / "noisy.yaml", pool="old", calls=110, n_independent=20, judge=wire_judge(server.url, model="n"))
+    write_config(
+        here / "noisy.yaml", pool="old", calls=110, independent="pooled:20", judge=wire_judge(server.url, model="n")
+    )
     server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
     assert youden("run", "noisy.yaml").code == 0
     wide, narrow = (
@@ -231,7 +233,7 @@ def test_what_cannot_join_says_why_and_the_run_stays(youden: Youden, here: Path,
 
 
 def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youden: Youden, here: Path) -> None:
-    write_config(here / "plan.yaml", pool="old", calls=110, n_independent=20)
+    write_config(here / "plan.yaml", pool="old", calls=110, independent="pooled:20")
     assert youden("plan", "plan.yaml").code == 0
     assert youden("extend", "runs/plan", "--agents", "new").refuses("run-unjudged")
     write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), here / "old")
@@ -299,7 +301,7 @@ def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
         pool="old",
         design="adaptive",
         calls=180,
-        n_independent=20,
+        independent="pooled:20",
         judge=judge | {"price_in": 100, "price_out": 100},
         max_cost=100.0,
     )

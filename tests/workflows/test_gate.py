@@ -88,7 +88,7 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
     assert found.verdict == "better"
 
 
-@pytest.mark.parametrize("plan", [{"design": "cyclic", "percent": 100}, {"design": "dense", "holdout": 0.0}])
+@pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
 def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_items_enough(
     youden: Youden, tmp_path: Path, plan: dict[str, object]
 ) -> None:
@@ -239,7 +239,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
 def test_an_agent_seen_on_few_items_has_no_verdict_however_many_its_baseline_was_seen_on(tmp_path: Path) -> None:
     texts = POOL.texts.copy()
     texts[0, 1:] = None
-    run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), percent=30, design="cyclic")
+    run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), calls="30%", design="cyclic")
     (row,) = gate_run(run, ["a0"], baseline="a1").agents
     assert (row.verdict, row.n_items, row.low) == ("undecided", 1, None)
 

@@ -112,7 +112,7 @@ def test_the_plan_of_a_calibration_knows_its_length(known: KnownTruth) -> None:
 
 
 def test_independent_trials_that_a_run_does_not_make_are_added(pool: Pool) -> None:
-    plan = make_plan(pool, n_independent=0, seed=1)
+    plan = make_plan(pool, independent="pooled:0", seed=1)
     known = draw_known_truth(plan, calls=150, seed=1)
     rows = known.rows("independent")
     assert len(rows) == 30

@@ -62,7 +62,7 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
     write_config(tmp_path / "first.yaml", **judge, model="a", price=0, family="rest")
     write_config(tmp_path / "second.yaml", **judge, model="b", price=0, family="own")
     write_config(tmp_path / "paid.yaml", **judge, model="b", price_in=1000, price_out=1000, max_tokens=1)
-    write_config(tmp_path / "mine.yaml", pool="pool", judge="first.yaml", calls=1000, n_independent=40)
+    write_config(tmp_path / "mine.yaml", pool="pool", judge="first.yaml", calls=1000, independent="pooled:40")
     assert youden("judge", "mine.yaml").code == 0
     assert youden("fit", "runs/mine").code == 0
     shutil.copytree(tmp_path, begun)
@@ -223,7 +223,7 @@ def test_a_config_takes_another_runs_trials_or_a_design_of_its_own(youden: Youde
 def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tmp_path: Path) -> None:
     write_pool(pool_of(), tmp_path / "pool")
     for seed in (0, 1):
-        write_config(tmp_path / f"r{seed}.yaml", pool="pool", calls=20 * N_AGENTS, n_independent=0, seed=seed)
+        write_config(tmp_path / f"r{seed}.yaml", pool="pool", calls=20 * N_AGENTS, independent="pooled:0", seed=seed)
         assert youden("run", f"r{seed}.yaml").code == 0
     one, other = (RunFolder(tmp_path / "runs" / f"r{seed}") for seed in (0, 1))
     plan = other.read_plan()

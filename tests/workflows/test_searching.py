@@ -37,7 +37,7 @@ def here(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) ->
         return tmp_path
     write_pool(part_of(whole, slice(K)), tmp_path / "old")
     write_pool(part_of(whole, slice(K, None)), tmp_path / "new")
-    write_config(tmp_path / "r.yaml", pool="old", calls=140, n_independent=20, judge=wire_judge(one_server.url))
+    write_config(tmp_path / "r.yaml", pool="old", calls=140, independent="pooled:20", judge=wire_judge(one_server.url))
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
     assert youden("extend", "runs/r", "--agents", "new").code == 0

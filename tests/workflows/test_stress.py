@@ -36,7 +36,7 @@ def grown(pool: Pool, n: int) -> Planted:
 @pytest.mark.parametrize("n", [1, 3])
 def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on_items_in_turn(n: int) -> None:
     pool = make_pool(6, 20)
-    base = make_plan(pool, calls=6 * 30 + 40, n_independent=40)
+    base = make_plan(pool, calls=6 * 30 + 40, independent="pooled:40")
     plan = attacked_plan(base, grown(pool, n), rng=own_stream(0))
     assert plan.trials.take(slice(0, len(base))).columns()["first"].tolist() == base.first.tolist()
     new = plan.trials.take(slice(len(base), len(plan)))
@@ -59,7 +59,7 @@ def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_r
     pool = make_pool(K, 60)
     ability = np.linspace(0.45, 0.1, K)
     planted = grown(pool, m)
-    base = make_plan(pool, calls=K * 200, n_independent=0)
+    base = make_plan(pool, calls=K * 200, independent="pooled:0")
 
     def answers(plan_of: Planted | None) -> dict[str, Floats]:
         plan = base if plan_of is None else attacked_plan(base, plan_of, rng=own_stream(1))
@@ -83,7 +83,7 @@ def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_ali
     agents = tuple(Agent(f"{family}{k}") for k, family in enumerate(families))
     texts = np.full((10, 40), "text", dtype=object)
     pool = Pool(agents, make_pool(10, 40).items, texts)
-    plan = make_plan(pool, calls=3600, n_independent=0)
+    plan = make_plan(pool, calls=3600, independent="pooled:0")
     same = np.array(families)[plan.first] == np.array(families)[plan.second]
     chance = np.where(same & (plan.first < 4), 0.95, 0.3 + 0.02 * (plan.first + plan.second))
     answer = (rng.random(len(plan)) < chance).astype(np.float64)
@@ -149,7 +149,7 @@ def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_be
     write_pool(make_pool(5, 8), tmp_path / "pool")
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
     paid = judge | {"price_in": 100, "price_out": 100, "max_tokens": 1}
-    write_config(tmp_path / "run.yaml", pool="pool", calls=110, n_independent=20, judge=paid, max_cost=9)
+    write_config(tmp_path / "run.yaml", pool="pool", calls=110, independent="pooled:20", judge=paid, max_cost=9)
     assert youden("run", "run.yaml").code == 0
     assert server.n_requests == 110
     refused = youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "0.0001")

@@ -53,7 +53,7 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
     write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
-    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=wire_judge(server.url))
+    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, independent="pooled:20", judge=wire_judge(server.url))
     assert youden("run", "r.yaml").code == 0
     shutil.copytree(tmp_path, begun)
     server.n_requests = 0

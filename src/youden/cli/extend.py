@@ -359,8 +359,7 @@ def gate_command(
 @run_options.of_config(
     "max_cost",
     "max_missing",
-    calls="How many of the run's trials it is asked.",
-    trials="The same, as trials an agent takes part in.",
+    calls="Budget: a number of the run's trials (400), a percentage of the dense calls (1%), or trials per agent (50/agent).",
     out="The new run's folder. [default: RUN-by-JUDGE]",
     store="Where its answers are kept. [default: YOUDEN_STORE, else the project's .youden/answers.db]",
     seed="Draws the trials. [default: 0]",
@@ -396,11 +395,9 @@ def rejudge_command(
     from youden.types.pool import plain_fields
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge
 
-    if len(said.keys() & {"calls", "trials"}) != 1:
-        raise click.UsageError("Give --calls or --trials: how much is the second judge asked?")
-    changes, usual = dict(said), options.usual_store()
-    trials = changes.pop("trials", None)
-    planned = plan_rejudge(RunFolder(run), judge=judge, trials=trials, changes=changes, usual_store=usual)
+    if "calls" not in said:
+        raise click.UsageError("The number of calls is missing. Set --calls, as in --calls 50/agent.")
+    planned = plan_rejudge(RunFolder(run), judge=judge, changes=said, usual_store=options.usual_store())
     again = planned.again
     output.note_connections(again.judge)
     expected = expected_of(again.plan, kind=again.judge.answers)

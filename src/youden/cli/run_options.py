@@ -12,7 +12,8 @@ import click
 
 from youden.cli import options
 from youden.cli.options import Number, words
-from youden.run_keys import KEYS
+from youden.errors import PlanError
+from youden.run_keys import KEYS, REPLACED_KEYS, CallBudget
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-PLANNING = ("judge", "calls", "max_cost", "out", "seed", "store", "target", "trials", "width")
+PLANNING = ("judge", "calls", "max_cost", "out", "seed", "store", "target", "width")
 """Config keys that `plan`, `judge` and `run` take on the command line."""
 
 ASKING = (*PLANNING, "max_missing")
@@ -37,6 +38,8 @@ ASKING = (*PLANNING, "max_missing")
 def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """The option of a config's key, of the type that it has there; with a help of the command's own, if it has one."""
     key, word = KEYS[name], f"--{name.replace('_', '-')}"
+    if key.kind is CallBudget:
+        return budgets(help or key.help)
     base, *limits = get_args(key.kind) if get_origin(key.kind) is Annotated else (key.kind,)
     kind: Any = click.Path(path_type=Path) if base is Path else None
     if get_origin(base) is Literal:
@@ -54,6 +57,32 @@ def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callabl
         metavar=key.metavar,
         help=help or key.help,
     )
+
+
+def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add `--calls`, which takes one budget or, with `several`, a tuple of them, and refuse the options that it replaces."""
+
+    def parse(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> object:
+        try:
+            if several:
+                return tuple(CallBudget.parse(part).plain for part in (value or "").split(",") if part.strip())
+            return None if value is None else CallBudget.parse(value).plain
+        except PlanError as error:
+            raise click.BadParameter(error.message.removeprefix("calls: ")) from None
+
+    def refuse(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            option = parameter.opts[0]
+            new = REPLACED_KEYS[option.removeprefix("--")].format(value).replace(":", "")
+            raise click.UsageError(f"No such option: {option}. Set --{new}.")
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        for old in ("--trials", "--percent"):
+            function = click.option(old, hidden=True, expose_value=False, callback=refuse)(function)
+        metavar = "BUDGETS" if several else KEYS["calls"].metavar
+        return click.option("--calls", callback=parse, metavar=metavar, help=help)(function)
+
+    return decorate
 
 
 def of_config(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
@@ -91,11 +120,8 @@ def run_config(path: Path, said: Said) -> RunConfig:
         changes["robust"] = False
     elif said.get("robust"):
         changes["trusted"] = []
-    if "trials" in said and "calls" in said:
-        raise click.UsageError("--calls and --trials both say how much is asked. Give one of them.")
-    if said.keys() & {"trials", "calls", "width"}:  # in place of whatever budget the config names
-        budget: dict[str, Json] = {"calls": None, "percent": None, "trials": None, "width": None}
-        changes = budget | changes | ({} if "width" in said else {"width_share": None})
+    if said.keys() & {"calls", "width"}:  # they replace whatever budget the config has
+        changes = {"calls": None, "width": None} | changes
     if "store" in said:
         from youden.judging.store.permission import allow_store
 

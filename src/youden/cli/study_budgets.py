@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, output
+from youden.cli import options, output, run_options
 from youden.cli.options import Number, numbers, words
 from youden.progress_bar import progress_bar
 from youden.text.tables import Table, fixed, two_sided
@@ -30,14 +30,11 @@ if TYPE_CHECKING:
 @click.command("budget")
 @options.run
 @click.option("--design", "designs", default="cyclic,nlogn", callback=words, help="Designs, separated by commas.")
-@click.option(
-    "--percent",
-    "percents",
-    callback=numbers,
-    metavar="NUMBERS",
-    help="Percents of the dense calls. [default: the first three of 1, 2, 5, 10, 20, 50, 100 that a design can be drawn at]",
+@run_options.budgets(
+    "Budgets, separated by commas: calls, percentages of the dense calls or trials per agent, as in 4000,5%,450/agent. "
+    "[default: the first three of 1%,2%,5%,10%,20%,50%,100% that a design can be drawn at]",
+    several=True,
 )
-@click.option("--trials", callback=numbers, metavar="NUMBERS", help="Trials an agent, as in 100,225,450.")
 @click.option(
     "--width",
     "widths",
@@ -68,8 +65,7 @@ def budget_command(
     *,
     run: Path,
     designs: tuple[str, ...],
-    percents: tuple[float, ...],
-    trials: tuple[float, ...],
+    calls: tuple[int | str, ...],
     widths: tuple[float, ...],
     seeds: int,
     target: ScoreKind,
@@ -98,8 +94,7 @@ def budget_command(
         study = study_budget(
             world,
             designs=designs,
-            percents=percents,
-            trials=trials,
+            calls=calls,
             widths=widths,
             n_seeds=seeds,
             target=target,

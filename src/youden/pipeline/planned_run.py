@@ -28,7 +28,7 @@ from youden.types import Plan, Pool
 from youden.types.planning import Extension as Extended
 from youden.types.pool import Json
 
-_NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
+_NOT_OPTIONS = {"calls", "trials_of"}
 
 
 class RunPlan(NamedTuple):
@@ -118,23 +118,15 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         return subsample(other.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
     design, options = config.asked_design
     budget = None if drawn is None else drawn.budget
-    if (
-        budget is None
-        and design == Adaptive.name
-        and (config.calls, config.percent, config.trials) == (None, None, None)
-    ):
+    if budget is None and config.calls is None and design == Adaptive.name:
         budget = _affordable(config, pools[0], design, options)
     plan = make_plan(
         pools[0],
         design=design,
         calls=config.calls,
-        percent=config.percent,
-        trials=config.trials,
         independent=config.independent,
-        n_independent=config.n_independent,
         holdout=config.holdout,
         rule=config.rule,
-        holdout_partners=config.holdout_partners,
         options=options,
         seed=config.seed,
         default_budget=budget,
@@ -216,15 +208,11 @@ def _asked_of(plan: Plan) -> dict[str, object]:
         "trials_of": "trials_of" in plan.options,
         "calls": plan.options.get("calls"),
         "seed": plan.seed,
-        "percent": plan.options.get("percent"),
-        "trials": plan.options.get("trials"),
         "design": plan.design,
         "options": {name: value for name, value in plan.options.items() if name not in _NOT_OPTIONS},
         "independent": plan.asked.independent,
-        "n_independent": plan.asked.n_independent,
         "holdout": plan.asked.holdout,
         "rule": plan.split.rule,
-        "holdout_partners": plan.options.get("holdout_partners"),
     }
 
 
@@ -235,25 +223,22 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
         return said
     design, options = config.asked_design
     make = DESIGNS.load(design)
-    partners = plan.options.get("holdout_partners")
     return {
         **said,
-        "percent": config.percent,
-        "trials": config.trials,
         "design": make.name,
         "options": options,
         "independent": config.independent,
-        "n_independent": config.n_independent,
         "holdout": config.holdout,
         "rule": config.rule,
-        "holdout_partners": partners if partners is None else config.holdout_partners,
     }
 
 
 def _more_of_it(config: RunConfig, plan: Plan) -> bool:
     """Whether a part of another run is asked for that is larger than `plan`; by the same seed it holds all of `plan`."""
     was = plan.options.get("calls")
-    return config.trials_of is not None and isinstance(was, int) and (config.calls is None or config.calls > was)
+    if config.trials_of is None or not isinstance(was, int):
+        return False
+    return config.calls is None or (isinstance(config.calls, int) and config.calls > was)
 
 
 def _is_part_of(plan: Plan, run: str) -> bool:
@@ -285,9 +270,7 @@ def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) ->
     if not same and folder.judged_plan() != found.plan.digest:
         raise _holds(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     if not _same_judge(folder.judged_by(), judge):
-        way = (
-            f"To put the same trials to this judge: `youden rejudge {folder.path} --judge JUDGE --trials N`. Else give"
-        )
+        way = f"To put the same trials to this judge: `youden rejudge {folder.path} --judge JUDGE --calls N/agent`. Else give"
         raise _holds(folder, "another judge's answers", way=way)
 
 

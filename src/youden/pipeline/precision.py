@@ -19,7 +19,7 @@ from youden.errors import PlanError, StatisticsError
 from youden.pipeline.abilities import balanced
 from youden.pipeline.ranking import standing_of
 from youden.protocol.blocks import extensions_of
-from youden.protocol.designs.adaptive import Adaptive, Width, adaptive_of, width_of
+from youden.protocol.designs.adaptive import SHARE, Adaptive, Width, adaptive_of, width_of
 from youden.stats.forecast import (
     DOMAINS,
     DomainRange,
@@ -136,7 +136,7 @@ def expected_of(plan: Plan, parts: OwnVariances | None = None, *, kind: AnswerKi
     design = width_of(plan) if plan.design == Width.name else None
     needed, items = None, None
     if design is not None:
-        known, share = (odd_parts(design.share, kind), 1.0) if parts is None else (parts, design.share)
+        known, share = (odd_parts(SHARE, kind), 1.0) if parts is None else (parts, SHARE)
         alone = [OwnVariances(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
         found = [slots_for(one, design.width, share=share, n_items=plan.n_items, most=most) for one in alone]
         reached = [2.0 * n for n in found if n is not None]

@@ -17,7 +17,7 @@ import numpy as np
 from youden.pipeline.abilities import Abilities, choice_among
 from youden.pipeline.precision import run_parts
 from youden.protocol.blocks import with_round
-from youden.protocol.designs.adaptive import NextRound, Width, adaptive_of, width_of
+from youden.protocol.designs.adaptive import SHARE, NextRound, Width, adaptive_of, width_of
 from youden.protocol.designs.cyclic import numbered
 from youden.run_keys import Target
 from youden.stats.forecast import LEVEL, at_share, half_widths, items_for, slots_for
@@ -44,9 +44,9 @@ def next_width_round(
     everybody = np.ones(plan.n_agents, dtype=np.bool_)
     n_done, n_spent = int(plan.slot.max()) + 1, int((plan.slot >= 0).sum())
     half = found.covariance.half_width(LEVEL)
-    if at_share(half, design.share) <= design.width:
+    if at_share(half, SHARE) <= design.width:
         return NextRound(numbered([]), everybody, "narrow")
-    parts, width, share = run_parts(result), design.width, design.share
+    parts, width, share = run_parts(result), design.width, SHARE
     n_items = int(eligible.any(axis=0).sum())
     most = (plan.n_agents - 1) * n_items
     need = slots_for(parts, width, share=share, n_items=n_items, most=most)

@@ -148,11 +148,10 @@ _TEXT = """\
 # The most that one command may spend, in USD. {cost}
 {max_cost}
 
-# Which comparisons are made: cyclic spreads them evenly over agents and items. How many, one of these says; where none does,
-# it is 450 comparisons an agent, or every comparison where there are fewer.
+# Which comparisons are made: cyclic spreads them evenly over agents and items. `calls` or `width` limits their number; the
+# default is 450 comparisons per agent, or every comparison if there are fewer.
 design: cyclic
-# calls: {calls}
-# trials: 60            # an agent
+# calls: {calls}        # or calls: 5%, of all possible calls; or calls: 60/agent
 # width: 0.05           # ask in rounds until nine in ten agents are known to ± 0.05
 
 # What intervals describe: more items like these, or `these-items` alone.

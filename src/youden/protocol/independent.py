@@ -7,6 +7,7 @@ cost nothing. Probes count for nothing in the pooled rate, which stays unbiased;
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -118,7 +119,7 @@ def _cells(trials: Trials, side: int, n_items: int) -> Positions:
 
 
 N_POOLED = 100
-"""Independent calls of a pooled arm where the user names no number: 0 hits of 100 mean a rate under 3 % at 95 %."""
+"""Default number of pooled independent calls: 0 positive answers of 100 mean a rate under 3 % at 95 %."""
 OWN_FROM = 0.2
 """Share of the dense calls from which on a pooled arm that nobody numbered grows, so that agents get rates of their own."""
 OWN_SHARE = 0.1
@@ -130,29 +131,31 @@ _BARREN_PASSES = 20
 
 
 class IndependentArm(NamedTuple):
-    """Which independent arm, and how many calls a pooled one makes."""
+    """Independent trials that were asked for: one per paired trial, or `n` pooled ones (None: the default number)."""
 
     rule: IndependentRule
-    n: int
+    n: int | None
 
 
-def independent_arm(asked: str, n: int | None = None, *, most: int = N_POOLED) -> IndependentArm:
-    """What `twin`, `pooled` or `pooled:N` asks for; n: the number where it was given apart; most: where none was.
+def independent_arm(asked: str) -> IndependentArm:
+    """Read "twin", "pooled" or "pooled:N".
 
-    Raises: PlanError [independent-rule], [independent].
+    Raises
+    ------
+    PlanError
+        [independent-rule]: if `asked` is none of these.
 
+    Examples
+    --------
     >>> independent_arm("pooled:300")
     IndependentArm(rule='pooled', n=300)
     """
-    name, colon, number = asked.partition(":")
-    if name not in ("twin", "pooled") or (colon and not (name == "pooled" and number.isdecimal())):
-        raise PlanError(f"'{asked}' is no independent arm. Give twin, pooled or pooled:N.", slug="independent-rule")
-    if colon and n is not None and n != int(number):
-        raise PlanError(f"'{asked}' and n_independent: {n} were given. Keep one of them.", slug="independent")
-    count = int(number) if colon else min(N_POOLED, most) if n is None else n
-    if count < 0:
-        raise PlanError(f"n_independent is {count}. Give 0 or more.", slug="independent")
-    return IndependentArm("pooled" if name == "pooled" else "twin", count)
+    match = re.fullmatch(r"(?:(twin)|pooled)(?(1)|(?::([0-9]{1,9}))?)", asked)
+    if match is None:
+        raise PlanError(
+            f"independent: got '{asked}'. Set twin, pooled or pooled:N, with a whole number N.", slug="independent-rule"
+        )
+    return IndependentArm("twin" if match[1] else "pooled", int(match[2]) if match[2] else None)
 
 
 def enough_for_own_rates(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:
@@ -209,7 +212,7 @@ def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
         barren = 0 if len(rows) > before else barren + 1
     if n > 0 and not rows:
         raise PlanError(
-            "Independent comparisons need two agents with responses on two items. Add responses, or set n_independent: 0.",
+            "Independent comparisons need two agents with responses on two items. Add responses, or set independent: pooled:0.",
             slug="independent",
         )
     return Trials.independent(*np.array(list(rows)[:n], dtype=np.int32).reshape(-1, 4).T)

@@ -1,7 +1,7 @@
 """Makes a plan from a pool: cells are held out first, then a budget, then paired trials by a design, then the independent arm.
 
-A budget is what the user asked for, and else what the design takes by itself, ∝ agents. An agent's error depends on its own
-trials, not on how many other agents there are; so no default grows with their square.
+A default budget is a number of trials per agent. The standard error of an ability depends on the trials of that agent, not on the
+number of other agents, so no default grows with the square of their number.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.repair import StarvedError, compare
 from youden.protocol.independent import (
+    N_POOLED,
     characters,
     draw_probes,
     enough_for_own_rates,
@@ -23,7 +24,7 @@ from youden.protocol.independent import (
     twins,
     with_repeats,
 )
-from youden.run_keys import SplitRule
+from youden.run_keys import CallBudget, SplitRule
 from youden.streams import stream
 from youden.text.sentences import counted
 from youden.types import Design, Drawn, Plan, Pool, Trials
@@ -54,12 +55,18 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", s
     return Split(train=present & ~holdout, holdout=holdout, rule=rule, fraction=fraction, seed=seed)
 
 
-TRIALS_A_PERCENT = 225
-"""Trials an agent for each percent of a design's default: 450 for 2 %, what 30 agents on 200 items come to."""
+class PlanSize(NamedTuple):
+    """Size of a pool and of the independent trials of a plan.
 
-
-class Size(NamedTuple):
-    """Of a pool, and of the independent arm: one independent trial for every paired one (twins), or `n_apart` in all."""
+    Attributes
+    ----------
+    agents, items : int
+        Of the pool.
+    twins : bool
+        Whether each paired trial has an independent one.
+    n_apart : int
+        Number of independent trials if not `twins`.
+    """
 
     agents: int
     items: int
@@ -68,46 +75,53 @@ class Size(NamedTuple):
 
     @property
     def n_paired(self) -> int:
-        """Paired calls there are: every ordered pair on every item."""
+        """Number of paired calls of the dense design: every ordered pair on every item."""
         return self.agents * (self.agents - 1) * self.items
 
-    def calls(self, trials: float) -> int:
-        """Calls of both arms where an agent takes part in `trials` paired ones on average."""
-        n_paired = round(trials * self.agents / 2)
+    @property
+    def max_trials_per_agent(self) -> int:
+        """Paired trials of each agent in the dense design."""
+        return 2 * (self.agents - 1) * self.items
+
+    def calls(self, trials_per_agent: float) -> int:
+        """Return the calls of both trial types at a mean number of paired trials per agent."""
+        n_paired = round(trials_per_agent * self.agents / 2)
         return 2 * n_paired if self.twins else n_paired + self.n_apart
 
+    def default_calls(self, trials_per_agent: float) -> int:
+        """Return the calls at a design's default, or of every comparison if there are fewer.
 
-def default_calls(percent: float, size: Size) -> int:
-    """Of a design whose default is `percent`: so many trials an agent, or every comparison where there are fewer.
+        >>> [PlanSize(K, J, False, 100).default_calls(450) for K, J in ((6, 40), (30, 200), (227, 805))]
+        [1300, 6850, 51175]
+        """
+        return self.calls(min(trials_per_agent, self.max_trials_per_agent))
 
-    >>> [default_calls(2.0, Size(K, J, False, 100)) for K, J in ((6, 40), (30, 200), (227, 805))]
-    [1300, 6850, 51175]
-    """
-    return size.calls(min(TRIALS_A_PERCENT * percent, 2 * (size.agents - 1) * size.items))
+    def count_calls(self, budget: CallBudget) -> int:
+        """Return the calls of both trial types that a budget comes to.
 
-
-def _asked_calls(calls: int | None, percent: float | None, trials: float | None, size: Size) -> int | None:
-    """Calls of both arms that were asked for, None where nothing was.
-
-    Raises: PlanError [budget-twice], [budget], [trials-many] for more trials than there are.
-    """
-    said = {"calls": calls, "percent": percent, "trials": trials}
-    given = [f"{name} ({value:g})" for name, value in said.items() if value is not None]
-    if len(given) > 1:
-        raise PlanError(f"{' and '.join(given)} were given. Give one of them.", slug="budget-twice")
-    if trials is not None:
-        most = 2 * (size.agents - 1) * size.items
-        if trials > most:
+        Raises
+        ------
+        PlanError
+            [calls-invalid]: if it is less than one call; [trials-many]: if agents have fewer trials.
+        """
+        if budget.unit == "":
+            return int(budget.value)
+        if budget.unit == "%":
+            n_calls = int(2 * self.n_paired * budget.value / 100 + 0.5)
+        elif budget.value > self.max_trials_per_agent:
             raise PlanError(
-                f"{trials:,.12g} trials an agent were asked for; on {size.items:,} items with {size.agents - 1:,} partners "
-                f"there are {most:,}. Lower trials, or add items.",
+                f"There are too few comparisons for the budget: got calls: {budget.plain}, but {self.items:,} items and "
+                f"{self.agents - 1:,} partners give {self.max_trials_per_agent:,} trials per agent. Lower calls, or add items.",
                 slug="trials-many",
             )
-        return size.calls(trials)
-    budget = calls if percent is None else int(2 * size.n_paired * percent / 100 + 0.5)
-    if budget is not None and budget < 1:
-        raise PlanError(f"A budget of {budget} calls was asked for. Give at least a few per agent.", slug="budget")
-    return budget
+        else:
+            n_calls = self.calls(budget.value)
+        if n_calls < 1:
+            raise PlanError(
+                f"The budget is less than one call: got calls: {budget.plain}. Set at least a few calls per agent.",
+                slug="calls-invalid",
+            )
+        return n_calls
 
 
 ENOUGH_OF_IT = 0.75
@@ -118,108 +132,110 @@ def make_plan(
     pool: Pool,
     *,
     design: str = "cyclic",
-    calls: int | None = None,
-    percent: float | None = None,
-    trials: float | None = None,
+    calls: int | str | None = None,
     independent: str | None = None,
-    n_independent: int | None = None,
     holdout: float | None = None,
     rule: SplitRule = "shared",
-    holdout_partners: int = 3,
     options: Mapping[str, Json] | None = None,
     seed: int = 0,
     default_budget: int | None = None,
 ) -> Plan:
-    """Which calls to make on `pool`.
+    """Plan which pairs of responses a judge compares.
 
-    design: which pairs are compared on which items: cyclic, dense, width, adaptive, row, column, hybrid, nlogn, or one that
-        another package brings.
-    calls, percent, trials: the budget, as calls of both arms, as percent of the dense 2K(K−1)J calls, or as paired trials that
-        an agent takes part in on average; at most one of them. Without any, `dense` takes all and `cyclic` 450 trials an agent,
-        or every comparison where that is fewer.
-    independent: `twin` (cell designs' default) or `pooled` (cyclic's), with `n_independent` calls in all (100 if
-        not given, in a small pool as many as a dense plan has, and a tenth of a cyclic budget of 20 % of the dense calls or
-        more, where that gives each agent 100);
-        `pooled:N` says both in one.
-    holdout: fraction of cells held out before anything is planned; default: the design's own (cell designs .2, cyclic 0).
-    rule: `shared` keeps every trial that touches a held-out cell out of training, `own` is the paper's.
-    holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
+    Parameters
+    ----------
+    pool : Pool
+        Responses of the agents to the items.
+    design : str, default "cyclic"
+        Registered design: "cyclic", "dense", "width", "adaptive", "row", "column", "hybrid", "nlogn" or a plugin's.
+    calls : int or str, optional
+        Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired trials per
+        agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if fewer), "dense" all.
+    independent : {"twin", "pooled", "pooled:N"}, optional
+        Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own. "pooled" is
+        100; fewer in small pools; a tenth of a cyclic budget of 20 % or more of the dense calls, if that gives each agent 100.
+    holdout : float in [0, 1), optional
+        Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
+    rule : {"shared", "own"}, default "shared"
+        Exclude from training every trial that touches a held-out cell, or (as in the paper) only those scored for it.
+    options : mapping, optional
+        Design-specific options, as under `options:` in a run config.
+    seed : int, default 0
+        Seed of every draw. The same pool, arguments and seed give the same plan.
+    default_budget : int, optional
+        Calls to plan if `calls` is None; used when a run is resumed.
 
-    default_budget: what a run's budget came to before, where it names none; None: as above.
+    Returns
+    -------
+    Plan
+        N calls as columns of length N: `item`, `first`, `second` (positions), `arm` (0 paired, 1 independent), and others.
 
-    options: of the design, as in a run's config. seed: of every draw; the same pool, arguments and seed make the same plan.
+    Raises
+    ------
+    PlanError
+        If budget, holdout or design do not fit the pool; the message names what to change.
+    ConfigError
+        [unknown-design] if no such design is registered.
 
-    A `Plan` holds N calls as columns of length N: item, first, second (positions in the pool), arm (0 paired, 1 independent), and
-    others.
-
-    Raises: PlanError, naming what to change; ConfigError [unknown-design].
-
+    Examples
+    --------
     >>> from youden import make_plan, read_pool
     >>> plan = make_plan(read_pool("datasets/field-notes"), calls=300)
     >>> len(plan), plan.design, plan.n_dense_calls
     (292, 'cyclic', 8448)
     """
     _refuse_small(pool)
-    make, asked_independent = DESIGNS.load(design), n_independent
+    make = DESIGNS.load(design)
     check_options(design, options or {})
     n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
-    arm, n_independent = independent_arm(independent or make.independent, n_independent, most=n_pairs)
-    if arm == "twin" and asked_independent is not None:
-        raise PlanError(
-            f"n_independent does not fit a plan with one independent trial per paired trial: got {asked_independent}. "
-            "Remove it, or set `independent: pooled`.",
-            slug="independent",
-        )
+    asked = CallBudget.parse(calls) if calls is not None else None
+    arm = independent_arm(independent or make.independent)
+    n_independent = min(N_POOLED, n_pairs) if arm.n is None else arm.n
     split = draw_split(pool.present, fraction=make.holdout if holdout is None else holdout, rule=rule, seed=seed)
-    size = Size(pool.n_agents, pool.n_items, arm == "twin", n_independent)
-    named = _asked_calls(calls, percent, trials, size)
+    size = PlanSize(pool.n_agents, pool.n_items, arm.rule == "twin", n_independent)
+    named = size.count_calls(asked) if asked is not None else None
     budget = default_budget if named is None else named
-    if budget is None and make.percent is not None:
-        budget = default_calls(make.percent, size)
-    unnumbered = asked_independent is None and independent in (None, "pooled")
-    if design == "cyclic" and unnumbered and arm == "pooled" and budget is not None and split.train.all():
+    if budget is None and make.default_trials_per_agent is not None:
+        budget = size.default_calls(make.default_trials_per_agent)
+    if design == "cyclic" and arm == ("pooled", None) and budget is not None and split.train.all():
         n_independent = enough_for_own_rates(n_independent, budget=budget, n_agents=pool.n_agents, n_dense=2 * n_pairs)
-    n_paired = None if budget is None else (budget // 2 if arm == "twin" else budget - n_independent)
+    n_paired = None if budget is None else (budget // 2 if arm.rule == "twin" else budget - n_independent)
     drawer = make(n_paired=n_paired, **(options or {}))
     drawn = _drawn(drawer, pool, pool.present if make.judges_holdout else split.train, seed=seed)
-    said: dict[str, Json] = {"calls": calls, "percent": percent, **(options or {})}
-    if trials is not None:
-        said["trials"] = trials
     parts, notes = [drawn.trials], list(drawn.notes)
     if split.n_holdout and not make.judges_holdout:
-        parts.append(_of_held_out(split, pool, n_partners=holdout_partners))
-        said["holdout_partners"] = holdout_partners
+        parts.append(_of_held_out(split, pool))
         notes.append(
             f"{len(parts[-1]):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
         )
     paired = Trials.concat(parts)
-    apart = _independent(paired, pool, split, arm, n_independent)
+    apart = _independent(paired, pool, split, arm.rule, n_independent)
     if n_probes := int((apart.role == PROBE).sum()):
         notes.append(
             f"{n_probes} of {n_independent} independent calls are placed where texts on different items look unusually "
             "alike; the pooled rate leaves them out, the false-positive alarm reads them"
         )
-    asked = with_repeats(Trials.concat([paired, apart]).counted(), pool, seed)
-    if named is not None and drawn.rounds is None and len(asked) < ENOUGH_OF_IT * named:
-        notes.append(f"{named:,} calls were asked for; on this pool '{drawer.name}' has {len(asked):,} to make")
+    trials = with_repeats(Trials.concat([paired, apart]).counted(), pool, seed)
+    if named is not None and drawn.rounds is None and len(trials) < ENOUGH_OF_IT * named:
+        notes.append(f"{named:,} calls were asked for; on this pool '{drawer.name}' has {len(trials):,} to make")
     if pool.further is not None:
         notes.append(
             f"agents have up to {pool.repeats} responses to an item ({pool.n_responses:,} in all); trials show them in turn"
         )
     return Plan(
-        trials=asked,
+        trials=trials,
         split=split,
         design=drawer.name,
-        options=said,
-        independent=arm,
+        options={"calls": None if asked is None else asked.plain, **(options or {})},
+        independent=arm.rule,
         seed=seed,
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        n_independent=n_independent if arm == "pooled" else None,
+        n_independent=n_independent if arm.rule == "pooled" else None,
         rounds=drawn.rounds,
-        asked=Asked(independent, asked_independent, holdout, budget),
-        characters=characters(pool, asked),
+        asked=Asked(independent, holdout, budget),
+        characters=characters(pool, trials),
         notes=tuple(notes),
         source=pool,
     )
@@ -250,10 +266,14 @@ def _drawn(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> Drawn:
     return drawn
 
 
-def _of_held_out(split: Split, pool: Pool, *, n_partners: int) -> Trials:
-    """Paired trials of the held-out cells, each first, against some partners."""
+HOLDOUT_PARTNERS = 3
+"""Comparisons of each held-out cell in a plan whose design makes none."""
+
+
+def _of_held_out(split: Split, pool: Pool) -> Trials:
+    """Draw paired trials of the held-out cells, each with the cell first."""
     rng = stream("trials of held-out cells", split.seed)
-    return compare(split.holdout, pool.present, n_partners=n_partners, pairs="ordered", rng=rng)
+    return compare(split.holdout, pool.present, n_partners=HOLDOUT_PARTNERS, pairs="ordered", rng=rng)
 
 
 def _independent(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> Trials:

@@ -9,6 +9,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.independent import plan_rows
+from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.types import PAIRED, Plan
 from youden.types.pool import Bools, Ids, Positions
@@ -18,8 +19,23 @@ MOST_INDEPENDENT = 0.05
 """Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""
 
 
-def subsample(plan: Plan, *, calls: int | None = None, seed: int = 0) -> Plan:
-    """A plan of at most `calls` trials of `plan` (None: all that may be learned from), in its order.
+def count_calls(plan: Plan, budget: object) -> int:
+    """Return the calls of a part of `plan` that a budget comes to; trials per agent are at most those of the plan.
+
+    Raises
+    ------
+    PlanError
+        [calls-invalid]: if `budget` is not a budget.
+    """
+    parsed = CallBudget.parse(budget)
+    if parsed.unit == "/agent":
+        independent = min(MOST_INDEPENDENT, float((plan.arm != PAIRED).mean()))
+        return min(len(plan), ceil(parsed.value * plan.n_agents / 2 / (1 - independent)))
+    return max(1, round(plan.n_dense_calls * parsed.value / 100)) if parsed.unit else int(parsed.value)
+
+
+def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> Plan:
+    """A plan of at most `calls` trials of `plan` (a budget; None: all that may be learned from), in its order.
 
     Where every slot holds all agents of its item, whole slots are taken in random order, as many as fit, and no item a second
     time before all were. Elsewhere single paired trials are taken, spread evenly over agents, then items, and stand in no slot.
@@ -31,8 +47,7 @@ def subsample(plan: Plan, *, calls: int | None = None, seed: int = 0) -> Plan:
     """
     rows = _usable(plan)
     paired, apart = rows[plan.arm[rows] == PAIRED], rows[plan.arm[rows] != PAIRED]
-    if calls is None:
-        calls = len(rows)
+    calls = len(rows) if calls is None else count_calls(plan, calls)
     if calls > len(plan):
         raise PlanError(
             f"{calls:,} calls were asked for, but the run has {len(plan):,} trials. Give {len(plan):,} calls or fewer.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from youden.pipeline.ranking import abilities_of
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
+from youden.run_keys import CallBudget
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
 from youden.streams import own_stream
@@ -72,8 +73,8 @@ def top_recall(ability: Floats, dense: Floats, top: int) -> float:
     return float(np.isin(true, best).mean())
 
 
-LADDER = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-"""Percents of the dense calls that are tried where nobody names any: of each design the first that can be drawn."""
+LADDER = ("1%", "2%", "5%", "10%", "20%", "50%", "100%")
+"""Budgets that are tried by default: of each design, the first `N_RUNGS` at which it can be drawn."""
 N_RUNGS = 3
 
 
@@ -81,7 +82,7 @@ N_RUNGS = 3
 class BudgetRow:
     """One design at one budget, over seeds.
 
-    asked: what was asked for, as in `2 %`, `450 trials` or `± 0.03`; percent: of the dense calls, asked for or come to; trials:
+    asked: what was asked for, as in `2%`, `450/agent` or `± 0.03`; percent: of the dense calls, asked for or come to; trials:
     paired ones an agent takes part in; calls, cells: spent and touched, means over seeds; usd: None where no price is known.
     rho: Spearman to the dense ranking, mean and SD; coverage: share of agents whose 95 % interval holds their dense distance
     from the mean agent; halfwidth: mean half width of those intervals. regret: by how much the dense best is better than who
@@ -127,27 +128,29 @@ class BudgetStudy:
 
 
 class Amount(NamedTuple):
-    """How much a plan may spend: percent of the dense calls, trials an agent, or what a width takes."""
+    """Limit on the calls of a plan: a budget, or else the half-width that its intervals must reach."""
 
-    kind: Literal["percent", "trials", "width"]
-    value: float
+    calls: CallBudget | None
+    width: float = 0.0
 
     def __str__(self) -> str:
-        return {"percent": f"{self.value:g} %", "trials": f"{self.value:g} trials", "width": f"± {self.value:g}"}[
-            self.kind
-        ]
+        return f"± {self.width:g}" if self.calls is None else str(self.calls.plain)
+
+    @property
+    def percent(self) -> float:
+        """Percent of the dense calls; NaN if the limit is another one."""
+        return self.calls.value if self.calls is not None and self.calls.unit == "%" else np.nan
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Nothing held out. Raises: PlanError."""
-        if self.kind != "width":
-            percent, trials = (self.value if self.kind == kind else None for kind in ("percent", "trials"))
-            return make_plan(pool, design=design, percent=percent, trials=trials, holdout=0.0, seed=seed)
+        """Plan without a holdout. Raises: PlanError."""
+        if self.calls is not None:
+            return make_plan(pool, design=design, calls=self.calls.plain, holdout=0.0, seed=seed)
         if design not in ("cyclic", "adaptive", "width"):
             raise PlanError(
                 f"The design '{design}' cannot ask until a width is there. Take cyclic.", slug="width-design"
             )
         name = "width" if design == "cyclic" else design
-        return make_plan(pool, design=name, options={"width": self.value}, holdout=0.0, seed=seed)
+        return make_plan(pool, design=name, options={"width": self.width}, holdout=0.0, seed=seed)
 
 
 class Estimate(NamedTuple):
@@ -162,8 +165,7 @@ def study_budget(
     world: World,
     *,
     designs: Sequence[str] = ("cyclic", "nlogn"),
-    percents: Sequence[float] = (),
-    trials: Sequence[float] = (),
+    calls: Sequence[int | str] = (),
     widths: Sequence[float] = (),
     n_seeds: int = 100,
     target: ScoreKind = "symmetric",
@@ -175,8 +177,8 @@ def study_budget(
 
     No cell is held out. symmetric: ranked as `rank` does; row: trials in slots without gaps by the mean of those where an agent
     stands first (no interval), all else by `ClippedLinear` on row scores.
-    percents: of the dense 2K(K−1)J calls, both arms counted; trials: paired ones an agent; widths: half widths to ask until.
-        Without any of them, of each design the first three of `LADDER` at which it can be drawn, 100 alone where it can nowhere.
+    calls: budgets as in `make_plan`; widths: half widths to ask until. Without either, of each design the first three of
+        `LADDER` at which it can be drawn, 100% alone where it can nowhere.
     top: whose recall is told beside that of the top 1, 3 and 5; None: 5, or one fewer than there are agents.
 
     Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [study-seeds],
@@ -184,19 +186,15 @@ def study_budget(
     """
     dense = _dense_ability(world.scores(target))
     top, tops = _tops(int((~np.isnan(dense)).sum()), top)
-    said = [
-        *(Amount("percent", value) for value in percents),
-        *(Amount("trials", value) for value in trials),
-        *(Amount("width", value) for value in widths),
-    ]
+    said = [*map(_amount, calls), *(Amount(None, width) for width in widths)]
     n_rows = len(said) or N_RUNGS
     rows: dict[str, tuple[BudgetRow, ...]] = {}
     with grid(n_seeds, n_rows=len(designs) * n_rows, what="plans tried", progress=progress) as drawn:
         for design in designs:
             found: list[BudgetRow] = []
-            for amount in said or [Amount("percent", value) for value in LADDER]:
+            for amount in said or map(_amount, LADDER):
                 figures = drawn(partial(_figures, world, dense, design, amount, target=target, tops=tops))
-                if said or not isinstance(figures, PlanError) or (amount.value == LADDER[-1] and not found):
+                if said or not isinstance(figures, PlanError) or (str(amount) == LADDER[-1] and not found):
                     found.append(_row(figures, amount, world=world, top=top, tops=tops, price=usd_per_call))
                 if len(found) == n_rows:
                     break
@@ -217,6 +215,10 @@ def study_budget(
     )
 
 
+def _amount(calls: int | str) -> Amount:
+    return Amount(CallBudget.parse(calls))
+
+
 def _tops(K: int, top: int | None) -> tuple[int, tuple[int, ...]]:
     """Whose recall is wanted, and that with `TOPS`, as far as `K` agents have them. Raises: StatisticsError [budget-top]."""
     top = min(5, K - 1) if top is None else top
@@ -234,13 +236,12 @@ def _row(
     tops: tuple[int, ...],
     price: float | None,
 ) -> BudgetRow:
-    asked = amount.value if amount.kind == "percent" else np.nan
     if isinstance(found, PlanError):
-        return BudgetRow(asked, str(amount), found.message)
+        return BudgetRow(amount.percent, str(amount), found.message)
     calls, trials, cells, slots, rho, covered, halfwidth, regret, *shares = found.mean(axis=0).tolist()
     recalls = dict(zip(tops, shares, strict=True))
     return BudgetRow(
-        percent=100 * calls / world.n_dense_calls if np.isnan(asked) else asked,
+        percent=100 * calls / world.n_dense_calls if np.isnan(amount.percent) else amount.percent,
         asked=str(amount),
         trials=trials,
         calls=calls,

@@ -31,15 +31,15 @@ from youden.types.results import ScoreKind
 
 @dataclass(frozen=True)
 class Regime:
-    """One design with its options, or `cyclic` at a percent of the dense calls."""
+    """One design with its options, or `cyclic` with a budget."""
 
     design: str
     options: dict[str, Json] = field(default_factory=dict)
-    percent: float | None = None
+    calls: str | None = None
 
     @property
     def label(self) -> str:
-        shown = {"percent": self.percent, **self.options} if self.percent is not None else self.options
+        shown = self.options if self.calls is None else {"calls": self.calls, **self.options}
         return " ".join([self.design, *(f"{name}={value}" for name, value in shown.items())])
 
 
@@ -48,7 +48,7 @@ PAPER_REGIMES = (
     *(Regime("column", {"beta": beta}) for beta in (0.15, 0.3, 0.45)),
     *(Regime("hybrid", {"alpha": alpha, "beta": beta}) for alpha, beta in ((0.5, 0.3), (0.6, 0.5), (0.9, 0.5))),
     *(Regime("nlogn", {"c": c}) for c in (0.5, 1.0, 1.6, 2.0, 3.0, 5.0)),
-    *(Regime("cyclic", percent=percent) for percent in (1.0, 2.0, 5.0, 10.0)),
+    *(Regime("cyclic", calls=f"{percent}%") for percent in (1, 2, 5, 10)),
 )
 """The paper's grid; c = 1.6 is the 33 % of its tables, and cyclic plans are ours."""
 
@@ -152,7 +152,7 @@ def _scored(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: 
     plan = make_plan(
         world.pool,
         design=regime.design,
-        percent=regime.percent,
+        calls=regime.calls,
         options=regime.options,
         holdout=fold.split.fraction,
         rule=fold.split.rule,

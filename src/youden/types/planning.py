@@ -231,7 +231,6 @@ class Asked:
     """
 
     independent: str | None = None
-    n_independent: int | None = None
     holdout: float | None = None
     budget: int | None = None
 

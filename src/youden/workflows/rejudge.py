@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil
 from pathlib import Path
 
 from youden.data.folder.run_config import OWN_STORE, RunConfig, with_usual_store
@@ -14,10 +13,9 @@ from youden.errors import RunFolderError
 from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.pipeline.judged_run import PlannedRun, plan_run
-from youden.protocol.subsample import MOST_INDEPENDENT
+from youden.protocol.subsample import count_calls
 from youden.study.agreement import JudgesStudy, study_judges
 from youden.study.judged_runs import JudgedRun, read_judged, side_by_side, with_families
-from youden.types import PAIRED
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +40,14 @@ def plan_rejudge(
     run: RunFolder,
     *,
     judge: str,
-    trials: int | None = None,
     changes: Mapping[str, object],
     usual_store: str | None = None,
 ) -> PlannedRejudge:
     """Plan a part of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
 
-    changes: to that run's config, by key: calls, of both arms; out, seed, store, max_cost, max_missing. trials: in place of
-    calls, paired ones an agent. usual_store: where answers are stored if `changes` name no store. If `judge` is the
-    run's own, its store is in the new folder, because the run's store would return its first answers.
+    changes: to that run's config, by key: calls, a budget; out, seed, store, max_cost, max_missing. usual_store: where answers
+    are stored if `changes` name no store. If `judge` is the run's own, its store is in the new folder, because the run's store
+    would return its first answers.
 
     Raises: RunFolderError [rejudge-import], [run-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
     """
@@ -72,11 +69,6 @@ def plan_rejudge(
             f"{run.path} cannot hold another judge's answers beside its own. Give another --out, or leave it out.",
             slug="rejudge-itself",
         )
-    calls = changes.get("calls")
-    if trials is not None:
-        plan = run.read_plan()
-        apart = min(MOST_INDEPENDENT, float((plan.arm != PAIRED).mean()))
-        calls = min(len(plan), ceil(trials * plan.n_agents / 2 / (1 - apart)))
     first, judged = read_judged(run), run.read_config()
     asked = {
         "name": name,
@@ -85,6 +77,7 @@ def plan_rejudge(
         "judge": judge,
         "trials_of": str(run.path),
     }
+    calls = count_calls(run.read_plan(), changes["calls"])
     config = RunConfig.model_validate({**asked, **changes, "calls": calls, "out": str(folder)})
     if config.store is None and _requests_of(load_judge_config(judge)) == _requests_of(load_judge_config(judged.judge)):
         usual_store = str(folder / OWN_STORE)

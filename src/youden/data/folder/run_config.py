@@ -12,13 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
-from youden.errors import ConfigError
+from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.project_store import moved_store, project_store
 from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
-from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
+from youden.run_keys import (
+    KEYS,
+    MAX_MISSING,
+    REPLACED_KEYS,
+    CallBudget,
+    FromOne,
+    FromZero,
+    HalfWidth,
+    Share,
+    SplitRule,
+    Target,
+    Usd,
+)
 from youden.text.printable import is_device, is_file, path_of, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
@@ -60,17 +72,23 @@ _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width`, `top` and `within` can stand."""
 
 _Text = Annotated[str, Field(min_length=1)]
+
+
+def _parse_calls(value: object) -> int | str:
+    try:
+        return CallBudget.parse(value).plain
+    except PlanError as error:
+        raise ValueError("it is not a budget") from error
+
+
+_Calls = Annotated[FromOne | str, BeforeValidator(_parse_calls)]
 _OF_A_DESIGN = (
     "design",
-    "percent",
-    "trials",
     "width",
-    "width_share",
     "top",
     "within",
     "options",
     "independent",
-    "n_independent",
     "holdout",
     "rule",
 )
@@ -115,12 +133,11 @@ class RunConfig(BaseModel):
 
     pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
     options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
-    calls, percent, trials: the budget as calls of both arms, as percent of the dense design's, or as paired trials an agent; at
-    most one. width: ask in rounds until the share `width_share` (.9) of agents has a half width ≤ this. top: look for so many of
-    the best (1 where only `within` is given), until they are told apart, or at most `within` from the best; calls or trials are
+    calls: the budget, as a number of calls of both trial types, a percentage of the dense calls (5%) or trials per agent
+    (450/agent). width: ask in rounds until nine in ten agents have a half width ≤ this. top: look for so many of
+    the best (1 where only `within` is given), until they are told apart, or at most `within` from the best; calls is
     then the most that is asked.
-    independent: twin, pooled or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the
-    design makes none of it.
+    independent: twin, pooled or pooled:N. holdout: a fraction.
     None leaves independent, holdout and the budget to the design. max_cost: USD that one pass may spend; the same
     command run again may spend as much once more.
     max_missing: share of trials without an answer above which the run fails.
@@ -145,20 +162,15 @@ class RunConfig(BaseModel):
     pool: _Text
     judge: _Text | dict[str, JsonValue] = "lexical"
     design: _Text = "cyclic"
-    calls: FromOne | None = None
-    percent: Annotated[float, Field(gt=0, le=100)] | None = None
-    trials: FromOne | None = None
+    calls: _Calls | None = None
     width: HalfWidth | None = None
-    width_share: Annotated[float, Field(gt=0, le=1)] | None = None
     top: FromOne | None = None
     within: Annotated[float, Field(gt=0, lt=2)] | None = None
     options: dict[str, JsonValue] = Field(default_factory=dict)
     independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
-    n_independent: FromZero | None = None
     holdout: Annotated[float, Field(ge=0, lt=1)] | None = None
     rule: SplitRule = "shared"
     target: Target = "items-like-these"
-    holdout_partners: FromOne = 3
     seed: FromZero = 0
     robust: bool = False
     trusted: list[_Text] = Field(default_factory=list)
@@ -184,42 +196,25 @@ class RunConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _one_budget(self) -> Self:
-        given = [name for name in ("calls", "percent", "trials") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
-        return self
-
-    @model_validator(mode="after")
     def _one_precision(self) -> Self:
-        if self.width_share is not None and self.width is None:
-            raise ValueError("width_share says at how many agents `width` is wanted; give it with width")
         searched = [name for name in ("top", "within") if getattr(self, name) is not None]
         if self.width is None and not searched:
             return self
         if self.width is not None and (searched or self.design == "adaptive"):
             said = searched[0] if searched else "design: adaptive"
             raise ValueError(f"width asks all agents alike, and {said} looks for the best; keep one of them")
-        if self.percent is not None:
-            said = "width" if self.width is not None else searched[0]
-            raise ValueError(f"{said} and percent are both given; keep one, or say the most to ask as trials or calls")
         if self.design not in _PRECISE:
             raise ValueError(
                 f"width, top and within ask cyclic slots in rounds, design {self.design} has none; leave design out"
             )
-        if twice := self.options.keys() & {"width", "top", "within", "share"}:
+        if twice := self.options.keys() & {"width", "top", "within"}:
             raise ValueError(f"{', '.join(sorted(twice))} stands in options and beside it; keep one of them")
         return self
 
     @property
     def asked_design(self) -> tuple[str, dict[str, JsonValue]]:
         """The design and its options, with `width`, `top` and `within` among them: slots until a width, else adaptive."""
-        own: dict[str, JsonValue] = {
-            "width": self.width,
-            "share": self.width_share,
-            "top": self.top,
-            "within": self.within,
-        }
+        own: dict[str, JsonValue] = {"width": self.width, "top": self.top, "within": self.within}
         options = {**self.options, **{name: value for name, value in own.items() if value is not None}}
         if self.width is None and self.top is None and self.within is None:
             return self.design, options
@@ -237,6 +232,8 @@ class RunConfig(BaseModel):
                 raise ValueError(
                     f"trials_of takes another run's trials, so {', '.join(wrong)} cannot be given with it; remove one"
                 )
+            if isinstance(self.calls, str):
+                raise ValueError(f"trials_of takes a number of calls: got {self.calls}")
         return self
 
     @model_validator(mode="after")
@@ -320,6 +317,7 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 def config_at(place: Path, changes: Mapping[str, Json]) -> RunConfig:
     """As `load_run_config`, of the file at `place`, wherever that is."""
     data = {"name": place.stem, **_read_keys(place)}
+    _refuse_replaced_keys(place, data)
     _report_dataset(data.get("pool"), place.parent)
     said = {key: _resolved(key, value, place.parent) for key, value in data.items()} | dict(changes)
     judge_name = None
@@ -336,6 +334,19 @@ def config_at(place: Path, changes: Mapping[str, Json]) -> RunConfig:
     return config
 
 
+def _refuse_replaced_keys(place: Path, data: Mapping[str, object]) -> None:
+    """Raises: ConfigError [run-config]; RunFolderError [run-version] if an earlier version of youden wrote the file."""
+    for key in REPLACED_KEYS.keys() & data.keys():
+        if "drawn" in data:
+            raise RunFolderError(
+                f"{place} was written by youden 0.2.0 or earlier: it has the key '{key}'. Use the version that wrote it, or "
+                "run your own config in another folder (--out): no stored answer is paid for again.",
+                slug="run-version",
+            )
+        new = REPLACED_KEYS[key].format(data[key])
+        raise ConfigError(f"{place}: unknown key '{key}'. Set `{new}` instead.", slug="run-config")
+
+
 def _report_dataset(pool: object, folder: Path) -> None:
     """Report a local dataset that has the name of a shipped one. Raises: ConfigError [shadowed]."""
     if isinstance(pool, str) and pool.startswith("datasets/"):
@@ -348,7 +359,7 @@ def _report_dataset(pool: object, folder: Path) -> None:
 def _remedy(error: ValidationError) -> str:
     """What the key that does not fit may say, in words."""
     first = error.errors(include_url=False, include_context=False)[0]
-    key = KEYS.get(str(first["loc"][0])) if first["loc"] and first["type"] != "value_error" else None
+    key = KEYS.get(str(first["loc"][0])) if first["loc"] else None
     return f"Give {key.means}." if key and key.means else "Correct it."
 
 

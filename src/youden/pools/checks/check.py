@@ -25,7 +25,7 @@ from youden.pools.checks.likeness import find_clones, find_duplicates, find_fami
 from youden.pools.checks.plain_facts import Languages, find_languages, find_word_lists, lengths, plain_findings
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import Width
-from youden.protocol.plan import Size, default_calls, make_plan
+from youden.protocol.plan import PlanSize, make_plan
 from youden.stats.forecast import mean_parts, slots_for
 from youden.types import Finding, Pool
 from youden.types.pool import Positions, or_none
@@ -108,8 +108,9 @@ def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int,
                 slug="cost-unknown",
             )
         calls = n_slots * pool.n_agents + POOLED
-    elif make.percent is not None:
-        calls = min(calls, default_calls(make.percent, Size(pool.n_agents, pool.n_items, False, POOLED)))
+    elif make.default_trials_per_agent is not None:
+        size = PlanSize(pool.n_agents, pool.n_items, False, POOLED)
+        calls = min(calls, size.default_calls(make.default_trials_per_agent))
     elif not make.judges_holdout:
         raise PlanError(
             f"The pool is too large to draw '{design}' here. Name a budget and ask `youden plan`.", slug="cost-unknown"

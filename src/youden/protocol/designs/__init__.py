@@ -19,8 +19,8 @@ class MakeDesign(Protocol):
     name: str
     holdout: float
     """The fraction held out where the user names none."""
-    percent: float | None
-    """The share of the dense calls spent where the user names no budget; None: as many as it takes."""
+    default_trials_per_agent: float | None
+    """Mean paired trials per agent if no budget is set; None: as many as it takes."""
     judges_holdout: bool
     """Whether it plans trials on held-out cells too; if not, the plan adds a few for each."""
     independent: IndependentRule

@@ -23,7 +23,7 @@ from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.trials import PLAN
 
 SHARE = 0.9
-"""Share of agents that keep the width where nobody names one: a single odd agent can take as many calls again as all others."""
+"""Fraction of agents that must reach the half-width: a single unusual agent can take as many calls as all others together."""
 LEAST_PILOT = 12
 """Slots of the first round at least: with fewer, variances are guesses."""
 PILOT_SQUARES = 0.05
@@ -34,20 +34,18 @@ PILOT_SQUARES = 0.05
 class Width(OverTrials):
     """A first round of about .05/width² slots, then as many as the answers so far ask for; slots are those of `Cyclic`.
 
-    width: the half width, 95 %, of an agent's distance from the average one, for items like these; share: of the agents that are
-    to keep it. n_paired: paired calls at most, None for all there are.
+    width: half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a fraction
+    `SHARE` of the agents must reach. n_paired: maximum number of paired calls; None: all there are.
 
     Raises: PlanError [design-option], [budget-width] for a budget under two slots, [nothing-shared].
     """
 
     width: float = 0.05
-    share: float = SHARE
     name: ClassVar[str] = "width"
-    options: ClassVar[tuple[str, ...]] = ("width", "share", "pairs")
+    options: ClassVar[tuple[str, ...]] = ("width", "pairs")
 
     def __post_init__(self) -> None:
         check_positive("width", self.width)
-        check_share("share", self.share)
         super().__post_init__()
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
@@ -57,7 +55,7 @@ class Width(OverTrials):
         if self.n_paired is not None and self.n_paired < MIN_SLOTS * n_agents:
             raise PlanError(
                 f"The budget leaves {self.n_paired} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
-                "Raise calls or trials.",
+                "Raise calls.",
                 slug="budget-width",
             )
         until = max(LEAST_PILOT, ceil(PILOT_SQUARES / self.width**2))
@@ -141,7 +139,7 @@ class Adaptive(OverTrials):
     top: int = 1
     within: float | None = None
     name: ClassVar[str] = "adaptive"
-    percent: ClassVar[float | None] = 5.0
+    default_trials_per_agent: ClassVar[float | None] = 1125
     options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "top", "within", "pairs")
 
     def __post_init__(self) -> None:
@@ -172,7 +170,7 @@ class Adaptive(OverTrials):
         if pilot < MIN_SLOTS * n_agents:
             raise PlanError(
                 f"The pilot has {pilot} of {budget} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
-                "Raise calls, percent or pilot.",
+                "Raise calls or pilot.",
                 slug="budget-adaptive",
             )
         paired = Cyclic(n_paired=pilot, pairs=self.pairs).draw(eligible, rng).trials
@@ -270,5 +268,5 @@ def adaptive_of(plan: Plan) -> Adaptive:
     return Adaptive(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **own)
 
 
-GOALS = {Width.name: ("width", "share"), Adaptive.name: ("within",)}
+GOALS = {Width.name: ("width",), Adaptive.name: ("within",)}
 """Options that say when a run in rounds ends, not what it asks until then."""

@@ -98,7 +98,7 @@ class CellDesign(OverTrials, ABC):
         if self.n_paired is not None and n > self.n_paired:
             raise PlanError(
                 f"The {self.name} design takes {n:,} paired calls here; the budget allows {self.n_paired:,}. "
-                f"Raise calls or percent, lower {' or '.join((*self.own, 'd_core'))}, or set partners below {len(eligible) - 1}.",
+                f"Raise calls, lower {' or '.join((*self.own, 'd_core'))}, or set partners below {len(eligible) - 1}.",
                 slug="budget-cells",
             )
         trials = compare(chosen, eligible, n_partners=partners, pairs=self.pairs, rng=rng)

@@ -31,7 +31,7 @@ class OverTrials:
     n_paired: int | None = None
     pairs: PairRule = "ordered"
     holdout: ClassVar[float] = 0.0
-    percent: ClassVar[float | None] = None
+    default_trials_per_agent: ClassVar[float | None] = None
     judges_holdout: ClassVar[bool] = False
     independent: ClassVar[IndependentRule] = "pooled"
 
@@ -52,7 +52,7 @@ class Cyclic(OverTrials):
     """
 
     name: ClassVar[str] = "cyclic"
-    percent: ClassVar[float | None] = 2.0
+    default_trials_per_agent: ClassVar[float | None] = 450
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
@@ -70,7 +70,7 @@ class Cyclic(OverTrials):
             largest = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)[:MIN_SLOTS]
             raise PlanError(
                 f"The budget leaves {max(budget, 0)} paired calls, fewer than the {max(sum(largest), 2 * n_agents)} of two "
-                "cyclic slots, the least that gives an interval. Raise calls, trials or percent, or lower n_independent.",
+                "cyclic slots, the least that gives an interval. Raise calls, or set `independent: pooled:N` with a smaller N.",
                 slug="budget-cyclic",
             )
         size = [len(slot.agents) for slot in chosen]
@@ -175,7 +175,7 @@ class Dense(OverTrials):
         if self.n_paired is not None and n > self.n_paired:
             raise PlanError(
                 f"The dense design takes {n:,} paired calls here; the budget allows {self.n_paired:,}. "
-                "Raise calls or percent, or choose design: cyclic, which spends what it is given.",
+                "Raise calls, or set design: cyclic, which spends what it is given.",
                 slug="budget-dense",
             )
         return Drawn(compare(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))
