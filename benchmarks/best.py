@@ -114,7 +114,7 @@ def of_pools(tell: Callable[..., None], parts: list[str], *, n_pools: int, smoke
             percent = min(percent, 40.0)
             tell(f"{name}, {percent:.1f} %, top 1", search_figures, draw, percent=percent, n_seeds=n_pools)
         for within in GOALS if "goals" in parts else ():
-            tell(f"{name}, within {within:g}", goal_alone, draw, within=within, calls="30%", n_seeds=n_pools)
+            tell(f"{name}, within {within:g}", goal_alone, draw, within=within, percent=30.0, n_seeds=n_pools)
 
 
 def main() -> None:
@@ -154,7 +154,7 @@ def main() -> None:
                 tell(f"{name}, {trials} trials", search_figures, anew, percent=share, n_seeds=n_seeds)
             for within in GOALS if "goals" in parts else ():
                 few = max(n_seeds // 5, 2)
-                tell(f"{name}, {kind}, within {within:g}", goal_figures, anew, within=within, calls="30%", n_seeds=few)
+                tell(f"{name}, {kind}, within {within:g}", goal_figures, anew, within=within, percent=30.0, n_seeds=few)
             for n_agents, n_items in SMALL if "defaults" in parts else ():
                 key = f"{name}, {kind}, {n_agents} × {n_items} by default"
                 tell(key, default_figures, recorded_draw(D), n_agents=n_agents, n_items=n_items, n_seeds=n_seeds)

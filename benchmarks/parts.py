@@ -115,7 +115,7 @@ def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
     run.write_plan(plan)
     agents, length = tuple(map(Agent, plan.agent_ids)), np.full(plan.n_agents, 50.0)
     run.write_pool(PoolSummary("made", plan.pool_digest, "made", agents, plan.item_ids, 0, length))
-    run.write_config(RunConfig(name="made", pool=str(folder / "no-texts"), judge="lexical", out=str(folder)))
+    run.write_config(RunConfig.model_validate({"name": "made", "pool": str(folder / "no-texts"), "out": str(folder)}))
 
 
 def measure_whole(folder: Path) -> dict[str, float]:

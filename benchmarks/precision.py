@@ -67,8 +67,8 @@ def default(runs: int, shared: Path) -> None:
         truth = dense_abilities(np.nan_to_num(world.paired))
         found: dict[str, list[float]] = {"now": [], "before": []}
         calls = {}
-        for seed, (which, calls) in product(range(runs), (("now", None), ("before", "2%"))):
-            plan = make_plan(world.pool, calls=calls, seed=seed)
+        for seed, (which, budget) in product(range(runs), (("now", None), ("before", "2%"))):
+            plan = make_plan(world.pool, calls=budget, seed=seed)
             abilities = abilities_of(replay(plan, world))
             assert abilities is not None
             found[which].append(spearman(abilities.ability, truth).value)

@@ -54,9 +54,9 @@ def _beside(range_: DomainRange, values: Floats) -> dict[str, float]:
 def _one_run(of: Judged, truth: Floats, trials: float | None, seed: int) -> tuple[Expected, list[float]]:
     J, K, _ = of.D.shape
     pool = blank(K, J)
-    plan = make_plan(pool, trials=trials, seed=seed)
+    plan = make_plan(pool, calls=None if trials is None else f"{trials}/agent", seed=seed)
     result = answered(plan, paired=of.D)
-    pilot = answered(make_plan(pool, trials=PILOT, seed=1000 + seed), paired=of.D)
+    pilot = answered(make_plan(pool, calls=f"{PILOT}/agent", seed=1000 + seed), paired=of.D)
     found = standing_of(result)
     half = float(found.covariance.half_width().mean())
     by = [expected_of(plan, run_parts(answers)).half_width[1.0].mean / half for answers in (pilot, result)]

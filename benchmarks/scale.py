@@ -89,7 +89,7 @@ def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     )
     run.write_plan(plan)
     run.write_verdicts(Verdicts(plan, hard, hard.copy(), missing, {"name": "made"}))
-    run.write_config(RunConfig(name="made", pool=str(folder / "no-texts"), judge="lexical", out=str(folder)))
+    run.write_config(RunConfig.model_validate({"name": "made", "pool": str(folder / "no-texts"), "out": str(folder)}))
 
 
 def base(folder: Path) -> Callable[[], object]:
@@ -187,7 +187,7 @@ def planning(folder: Path, pool: Path) -> Callable[[], object]:
 
     calls = int(str(RunFolder(folder).read_plan_alone().options["calls"]))
     out = str(folder / f"planned-{pool.name}")
-    config = RunConfig(name="texts", pool=str(pool), judge="lexical", out=out, design="cyclic", calls=calls)
+    config = RunConfig.model_validate({"name": "texts", "pool": str(pool), "out": out, "calls": calls})
     return lambda: plan_run(config)
 
 

@@ -244,7 +244,7 @@ def adaptive_table(domains: dict[str, Floats], n_draws: int) -> dict[str, Figure
         for name, D in domains.items():
             for top in tops(dense_abilities(D)):
                 rows = [
-                    adaptive_draw(drawn, dense_abilities(D), top=top, calls="20%", target=target, seed=seed)
+                    adaptive_draw(drawn, dense_abilities(D), top=top, percent=20, target=target, seed=seed)
                     for seed, drawn in enumerate(item_draws(D, target, n_draws))
                 ]
                 key = f"adaptive, {target}, {name}, top {top}"

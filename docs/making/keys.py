@@ -1,6 +1,6 @@
 """The keys of YAML files and of `fit.json`, and the columns of tables, from the types that read them.
 
-A key's words are those of `words.yaml`, or else of its type's docstring: `calls, percent: the budget…`.
+A key is described by the `Key` of its type, by `words.yaml`, or else by its model's docstring: `top, within: options of…`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from making.marks import cell
 from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
 from youden.data.folder.table_columns import COLUMNS
 from youden.judging.backend_records import PROVIDERS
+from youden.run_keys import Key
 from youden.types.facts import STANDINGS
 
 _HOMES = {
@@ -38,11 +39,14 @@ def table(name: str) -> str:
     model: type[BaseModel] = _found(name)
     written = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
     providers = ", ".join(f"`{provider}`" for provider in PROVIDERS)
-    words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
+    notes = [(name, note) for name, field in model.model_fields.items() for note in field.metadata]
+    words = {name: note.text for name, note in notes if isinstance(note, Key)}
+    if not words:
+        words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
     rows = [
         f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {said_of} |"
         for name, field in model.model_fields.items()
-        if name in model.__annotations__
+        if model is RunConfig or name in model.__annotations__
         for said_of in [cell(words.get(name, "").replace("{providers}", providers))]
     ]
     return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])

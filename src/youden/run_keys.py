@@ -1,15 +1,18 @@
-"""What may be said of a run, a row a key: its type, what it means, and its option on the command line.
+"""The keys of a run's config, each declared once: its type, its default, its description and its command-line option.
 
-Here stands what both a config and `--help` need, so that `--help` loads none of a run's libraries.
+Validation, error messages, options, the JSON Schema and the book are made from this table. It loads no pydantic, so that `--help`
+does not either; `RunConfig` adds the checks.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from dataclasses import asdict
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from youden.errors import PlanError
 
@@ -19,13 +22,14 @@ like those that answered."""
 SplitRule = Literal["shared", "own"]
 
 MAX_MISSING = 0.01
-"""Share of trials without an answer above which a run stops, where nobody says otherwise."""
+"""Default maximum fraction of trials without an answer; a run stops above it."""
 
 FromOne = Annotated[int, Ge(1)]
 FromZero = Annotated[int, Ge(0)]
 Usd = Annotated[float, Ge(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 HalfWidth = Annotated[float, Gt(0), Lt(1)]
+Text = Annotated[str, MinLen(1)]
 
 
 class CallBudget(NamedTuple):
@@ -72,7 +76,7 @@ class CallBudget(NamedTuple):
             unit = match["unit"].replace(" ", "")
             if 0 < amount <= _MAX_AMOUNT[unit] and (unit or amount.is_integer()):
                 return cls(amount, unit)
-        raise PlanError(f"calls: got {repr(value)[:60]}. Set {KEYS['calls'].means}.", slug="calls-invalid")
+        raise PlanError(f"calls: got {repr(value)[:60]}. Set {BUDGETS}.", slug="calls-invalid")
 
     @property
     def plain(self) -> int | str:
@@ -80,84 +84,262 @@ class CallBudget(NamedTuple):
         return f"{self.value:.15g}{self.unit}" if self.unit else int(self.value)
 
 
+BUDGETS = "a number of calls (4000), a percentage of the dense calls (5%) or trials per agent (450/agent)"
 _MAX_AMOUNT = {"": 1e15, "%": 100, "/agent": 1e15}
 _BUDGET = re.compile(r" *(?P<amount>[0-9]{1,16}(\.[0-9]{1,20})?) *(?P<unit>%|/ *agent|) *")
 
 
-class Key(NamedTuple):
-    """What is told of a key beside its default.
+INDEPENDENT = re.compile(r"(?P<twin>twin)|pooled(:(?P<n>[0-9]{1,9}))?")
+"""Values of `independent`."""
 
-    means: what it may say, for whoever said something else. help: what it does as an option of the command line, "" where it is
-    none; metavar, kind: of the value there, a `Path` where it is a file or folder.
+
+class Key(NamedTuple):
+    """Description of a config key; the metadata of its type.
+
+    Attributes
+    ----------
+    text : str
+        What the key does.
+    values : str
+        What it may be set to, for the error message about another value.
+    option : str
+        Help of its command-line option; "" if it has none.
+    metavar : str, optional
+        Placeholder of the option's value.
+    commands : str
+        Which of the commands `plan`, `judge` and `run` have the option.
     """
 
-    means: str = ""
-    help: str = ""
+    text: str
+    values: str = ""
+    option: str = ""
     metavar: str | None = None
-    kind: Any = str
+    commands: str = ""
 
 
-KEYS = {
-    "judge": Key(help="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o."),
-    "calls": Key(
-        "a number of calls (4000), a percentage of the dense calls (5%) or trials per agent (450/agent)",
-        "Budget, in place of the config's: a number of calls (4000), a percentage of the dense calls (5%), or the mean number of "
-        "paired trials per agent (450/agent).",
-        "BUDGET",
-        CallBudget,
-    ),
-    "width": Key(
-        "a half width between 0 and 1, such as 0.05",
-        "Ask in rounds until nine in ten agents have an interval of ± W.",
-        "W",
-        HalfWidth,
-    ),
-    "top": Key("as a whole number how many of the best agents are to be named, such as 3"),
-    "within": Key("how far from the best the one named may be, between 0 and 2, such as 0.02"),
-    "holdout": Key("a share of the cells below 1, such as 0.2"),
-    "target": Key(
-        help="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury on "
-        "more items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]",
-        kind=Target,
-    ),
-    "seed": Key("a whole number from 0 on", "Draws the comparisons. [default: the config's, else 0]", kind=FromZero),
-    "robust": Key(
-        "true or false",
-        "Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
-        kind=bool,
-    ),
-    "trusted": Key(
-        "a list of agents, such as [a, b]",
-        "Score everybody by their trials with these agents alone: ids, separated by commas. A ring outside them cannot lift "
-        "itself. Where nobody cheats, it costs up to .09 of the rank correlation. The run remembers it.",
-        "AGENTS",
-        list,
-    ),
-    "families": Key(
-        "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
-        "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Adds a second ranking, in which an "
-        "agent's own family does not score it and the others weigh alike. The run remembers it.",
-        "FILE",
-        Path,
-    ),
-    "suspected": Key("a share of the calls from 0 to 1, such as 0.05"),
-    "store": Key(
-        help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
-        "[default: the config's, else the one that the run's folder names, else YOUDEN_STORE, else the project's "
-        ".youden/answers.db]",
-        metavar="PLACE",
-    ),
-    "max_cost": Key("USD from 0 on, such as 2.00", "The most that this command may spend.", "USD", Usd),
-    "max_missing": Key(
-        "a share of the answers from 0 to 1, such as 0.01",
-        "Fail if more than this share of answers is missing: from 200 trials on as soon as it is exceeded, else at the end. "
-        f"[default: {MAX_MISSING}]",
-        "SHARE",
+class RunKeys:
+    """Keys of a run's config with their defaults."""
+
+    name: Annotated[str, Key("Name of the run and of its folder in `runs/`. Default: the name of the file.")]
+    pool: Annotated[Text, Key("Path of the pool. `datasets/NAME` may be one that is shipped.")]
+    judge: Annotated[
+        Text | dict[str, Any],
+        Key(
+            "Judge: a name, a path that ends in .yaml, a model such as gpt-4o, or the judge's own keys.",
+            option="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o.",
+            commands="plan judge run",
+        ),
+    ] = "lexical"
+    design: Annotated[Text, Key("Which calls are planned; the page on designs lists them.")] = "cyclic"
+    calls: Annotated[
+        FromOne | str | None,
+        Key(
+            "Budget: a number of calls (4000), a percentage of all possible calls (5%), or the mean number of comparisons of "
+            "responses to the same item per agent (450/agent). Default: the design's own.",
+            BUDGETS,
+            "Budget, in place of the config's: a number of calls (4000), a percentage of the dense calls (5%), or the mean "
+            "number of paired trials per agent (450/agent).",
+            "BUDGET",
+            "plan judge run",
+        ),
+    ] = None
+    width: Annotated[
+        HalfWidth | None,
+        Key(
+            "Ask in rounds until nine in ten agents have an interval of ± this. `calls` is then the maximum.",
+            "a half-width between 0 and 1, such as 0.05",
+            "Ask in rounds until nine in ten agents have an interval of ± W.",
+            "W",
+            "plan judge run",
+        ),
+    ] = None
+    top: Annotated[
+        FromOne | None,
+        Key(
+            "Look for so many of the best agents, in rounds on fewer and fewer contenders, until they are told apart. `calls` is "
+            "then the maximum.",
+            "the number of best agents to select as a whole number, such as 3",
+        ),
+    ] = None
+    within: Annotated[
+        Annotated[float, Gt(0), Lt(2)] | None,
+        Key(
+            "Look for the best agent, or the best `top`, until the selected one is known to be at most this far from it (95 %, "
+            "over all interim analyses).",
+            "the maximum distance of the selected agent from the best, between 0 and 2, such as 0.02",
+        ),
+    ] = None
+    options: Annotated[
+        dict[str, Any],
+        Key("Options of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …); it refuses others."),
+    ] = {}  # noqa: RUF012 - pydantic copies it
+    independent: Annotated[
+        str | None,
+        Key(
+            "Which comparisons of different items are planned: `twin` (one for each paired one), `pooled` (a few for all) or "
+            "`pooled:N`. Default: the design's own.",
+            "twin, pooled or pooled:N, with a whole number N",
+        ),
+    ] = None
+    holdout: Annotated[
+        Annotated[float, Ge(0), Lt(1)] | None,
+        Key(
+            "Fraction of cells (an agent's response to an item) that no training score may use. Default: 0 under `cyclic`.",
+            "a fraction of the cells below 1, such as 0.2",
+        ),
+    ] = None
+    rule: Annotated[
+        SplitRule,
+        Key(
+            "What a held-out cell keeps out of training: `shared` every comparison that touches it, `own` (the paper's) only "
+            "those scored for it."
+        ),
+    ] = "shared"
+    target: Annotated[
+        Target,
+        Key(
+            "What intervals describe: more items like these, these items alone, or more items and more judges like those of "
+            "the jury.",
+            option="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury "
+            "on more items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]",
+            commands="plan judge run",
+        ),
+    ] = "items-like-these"
+    seed: Annotated[
+        FromZero,
+        Key(
+            "Seed of every draw. The same seed and pool give the same plan.",
+            "a whole number from 0 on",
+            "Draws the comparisons. [default: the config's, else 0]",
+            commands="plan judge run",
+        ),
+    ] = 0
+    robust: Annotated[
+        bool,
+        Key(
+            "Rank by the robust ranking, in which agents that agree far beyond their abilities count as one.",
+            "true or false",
+            "Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
+            commands="run",
+        ),
+    ] = False
+    trusted: Annotated[
+        list[Text],
+        Key(
+            "Agents by whose trials alone all are ranked.",
+            "a list of agents, such as [a, b]",
+            "Score every agent by its trials with these agents alone: ids, separated by commas. A ring outside them cannot lift "
+            "itself. If no agent cheats, it costs up to .09 of the rank correlation. The run remembers it.",
+            "AGENTS",
+            "run",
+        ),
+    ] = []  # noqa: RUF012 - pydantic copies it
+    suspected: Annotated[
         Share,
-    ),
-    "out": Key(help="The run's folder. [default: runs/NAME]", kind=Path),
-}
-"""What is told of the keys of `RunConfig`: errors, an editor's schema and the options of commands come from here."""
+        Key(
+            "Fraction of the plan's calls that may be made besides, on pairs that seem to agree too much, before they are "
+            "linked; 0 for none.",
+            "a fraction of the calls from 0 to 1, such as 0.05",
+        ),
+    ] = 0.0
+    families: Annotated[
+        dict[str, Text],
+        Key(
+            "Family of each agent, for a family-balanced ranking besides the plain one. Default: `meta.family` of the pool's "
+            "agents.",
+            "agents and their families, such as {a: gpt, b: llama}; set a table by --families FILE",
+            "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Adds a second ranking, in which an "
+            "agent's own family does not score it and the others weigh alike. The run remembers it.",
+            "FILE",
+            "run",
+        ),
+    ] = {}  # noqa: RUF012 - pydantic copies it
+    clones: Annotated[
+        list[list[Text]],
+        Key("Agents that their texts show to be one; `youden run` writes them into the run's folder."),
+    ] = []  # noqa: RUF012 - pydantic copies it
+    trials_of: Annotated[
+        Text | None,
+        Key("Folder of a run; this run asks a balanced part of its trials (`calls` of them), drawn by `seed`."),
+    ] = None
+    store: Annotated[
+        Text | None,
+        Key(
+            "Store of the answers: a path, an sqlite URL or postgresql://USER@HOST/DATABASE. Default: the store that the run's "
+            "folder names, else the project's `.youden/answers.db`.",
+            option="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
+            "[default: the config's, else the one that the run's folder names, else YOUDEN_STORE, else the project's "
+            ".youden/answers.db]",
+            metavar="PLACE",
+            commands="plan judge run",
+        ),
+    ] = None
+    max_cost: Annotated[
+        Usd | None,
+        Key(
+            "Maximum cost in USD of one command; the same command run again may cost as much once more.",
+            "USD from 0 on, such as 2.00",
+            "The most that this command may spend.",
+            "USD",
+            "plan judge run",
+        ),
+    ] = None
+    max_missing: Annotated[
+        Share,
+        Key(
+            "Fraction of trials without an answer above which the run fails.",
+            "a fraction of the answers from 0 to 1, such as 0.01",
+            "Fail if more than this share of answers is missing: from 200 trials on as soon as it is exceeded, else at the end. "
+            f"[default: {MAX_MISSING}]",
+            "SHARE",
+            "judge run",
+        ),
+    ] = MAX_MISSING
+    out: Annotated[
+        Text | None,
+        Key(
+            "The run's folder. Default: `runs/NAME`.",
+            option="The run's folder. [default: runs/NAME]",
+            metavar="PATH",
+            commands="plan judge run",
+        ),
+    ] = None
+
+
+class DeclaredKey(NamedTuple):
+    """A key of `RunKeys`: types of its value, without None; their limits (`ge`, `gt`, `le`, `lt`); its description."""
+
+    types: tuple[Any, ...]
+    limits: dict[str, Any]
+    key: Key
+
+
+@cache
+def declared_keys() -> dict[str, DeclaredKey]:
+    """Return the keys in the order of their declaration."""
+    hints = get_type_hints(RunKeys, include_extras=True)
+    return {name: _declared(hint) for name, hint in hints.items()}
+
+
+def _declared(hint: Any) -> DeclaredKey:
+    annotation, *metadata = get_args(hint)
+    alternatives = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    types = []
+    for alternative in alternatives:
+        if get_origin(alternative) is Annotated:
+            metadata += alternative.__metadata__
+            types.append(alternative.__origin__)
+        elif alternative is not NoneType:
+            types.append(alternative)
+    limits = {
+        name: value
+        for limit in metadata
+        if isinstance(limit, Ge | Gt | Le | Lt)
+        for name, value in asdict(limit).items()
+    }
+    (key,) = (entry for entry in metadata if isinstance(entry, Key))
+    return DeclaredKey(tuple(types), limits, key)
+
 
 REPLACED_KEYS = {
     "percent": "calls: {}%",

@@ -14,14 +14,14 @@ from commands import Youden, write_pool
 @pytest.mark.parametrize(
     ("key", "remedy"),
     [
-        ("width: 2", "Give a half width between 0 and 1"),
+        ("width: 2", "Set a half-width between 0 and 1"),
         ("width: wide", "such as 0.05"),
         ("trials: 15", "unknown key 'trials'. Set `calls: 15/agent` instead"),
-        ("top: 0", "as a whole number how many of the best"),
+        ("top: 0", "number of best agents to select as a whole number"),
         ("robust: maybe", "true or false"),
         ("trusted: a0", "a list of agents"),
         ("families: families.csv", "--families FILE"),
-        ("suspected: 2", "a share of the calls"),
+        ("suspected: 2", "a fraction of the calls"),
         ("max_cost: cheap", "USD from 0 on"),
         ("robust: true\ntrusted: [a0]", "keep one of them"),
         ("calls: 100000000/agent", "got calls: 100000000/agent, but 6 items"),

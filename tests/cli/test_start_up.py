@@ -6,8 +6,8 @@ import ast
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store
-from youden.run_keys import KEYS
+from youden.run_keys import Key, declared_keys
 
 HEAVY = ("pandas", "openai", "litellm", "scipy", "pyarrow", "aiohttp")
 
@@ -51,11 +51,18 @@ def test_a_key_that_does_not_fit_is_said_without_numpy(tmp_path: Path) -> None:
     )
 
 
-def test_an_option_has_the_type_of_its_key() -> None:
-    types = get_type_hints(RunConfig, include_extras=True)
-    for name, key in KEYS.items():
-        if key.help and key.kind not in (str, list, Path):
-            assert types[name] in (key.kind, key.kind | None), name
+def test_every_key_is_declared_once_and_described() -> None:
+    assert not set(RunConfig.__annotations__) & set(declared_keys())
+    for name, field in RunConfig.model_fields.items():
+        assert [note.text for note in field.metadata if isinstance(note, Key)], name
+
+
+@pytest.mark.parametrize("command", ["plan", "judge", "run"])
+def test_the_options_of_a_command_are_those_that_keys_declare(command: str) -> None:
+    module, name = COMMANDS[command].split(":")
+    options = {option.name for option in getattr(import_module(module), name).params}
+    for key, declared in declared_keys().items():
+        assert (key in options) == (command in declared.key.commands.split()), key
 
 
 def test_no_class_subscripts_one_of_clicks_which_all_but_its_newest_versions_refuse() -> None:

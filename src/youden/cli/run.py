@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @options.config
-@run_options.of_config(*run_options.PLANNING)
+@run_options.of_config(*run_options.keys_of("plan"))
 @click.option(
     "--export",
     type=click.Path(path_type=Path, file_okay=False),
@@ -148,7 +148,7 @@ def _expected(expected: Expected) -> dict[str, Json]:
 
 @click.command("run")
 @options.config
-@run_options.of_config(*run_options.ASKING, "robust", "trusted", "families")
+@run_options.of_config(*run_options.keys_of("run"))
 @run_options.asking
 @options.labels
 @progress.option
@@ -209,7 +209,7 @@ def run_command(
     is_flag=True,
     help="Ask nothing: take ANSWERS, files or folders in which an engine of your own answered a `youden plan --export`.",
 )
-@run_options.of_config(*run_options.ASKING)
+@run_options.of_config(*run_options.keys_of("judge"))
 @run_options.asking
 @click.option(
     "--mode",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
 from youden.cli import options
 from youden.cli.options import Number, words
 from youden.errors import PlanError
-from youden.run_keys import KEYS, REPLACED_KEYS, CallBudget
+from youden.run_keys import REPLACED_KEYS, CallBudget, declared_keys
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -28,34 +27,32 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-PLANNING = ("judge", "calls", "max_cost", "out", "seed", "store", "target", "width")
-"""Config keys that `plan`, `judge` and `run` take on the command line."""
-
-ASKING = (*PLANNING, "max_missing")
-"""Those that `judge` and `run` take, which ask."""
-
 
 def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """The option of a config's key, of the type that it has there; with a help of the command's own, if it has one."""
-    key, word = KEYS[name], f"--{name.replace('_', '-')}"
-    if key.kind is CallBudget:
-        return budgets(help or key.help)
-    base, *limits = get_args(key.kind) if get_origin(key.kind) is Annotated else (key.kind,)
-    kind: Any = click.Path(path_type=Path) if base is Path else None
-    if get_origin(base) is Literal:
-        kind = click.Choice(get_args(base))
-    elif base in (int, float):
-        ends = {end: value for limit in limits for end, value in asdict(limit).items()}
-        low, high = ends.get("ge", ends.get("gt")), ends.get("le", ends.get("lt"))
-        kind = (click.IntRange if base is int else Number)(low, high, min_open="gt" in ends, max_open="lt" in ends)
+    """Return the option of a config key, with its type there. help: replaces the help of the key."""
+    declared = declared_keys()[name]
+    (kind, *_), key, limits = declared.types, declared.key, declared.limits
+    if name == "calls":
+        return budgets(help or key.option)
+    option = f"--{name.replace('_', '-')}"
+    is_flag = kind is bool
+    parameter_type: Any = None
+    if key.metavar in ("FILE", "PATH"):
+        parameter_type = click.Path(path_type=Path)
+    elif get_origin(kind) is Literal:
+        parameter_type = click.Choice(get_args(kind))
+    elif kind in (int, float):
+        low, high = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
+        number = click.IntRange if kind is int else Number
+        parameter_type = number(low, high, min_open="gt" in limits, max_open="lt" in limits)
     return click.option(
-        f"{word}/--no-{word[2:]}" if base is bool else word,
-        type=kind,
-        is_flag=base is bool,
+        f"{option}/--no-{option[2:]}" if is_flag else option,
+        type=parameter_type,
+        is_flag=is_flag,
         default=None,
-        callback=words if base is list else None,
-        metavar=key.metavar,
-        help=help or key.help,
+        callback=words if get_origin(kind) is list else None,
+        metavar=None if key.metavar == "PATH" else key.metavar,
+        help=help or key.option,
     )
 
 
@@ -79,10 +76,14 @@ def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]],
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         for old in ("--trials", "--percent"):
             function = click.option(old, hidden=True, expose_value=False, callback=refuse)(function)
-        metavar = "BUDGETS" if several else KEYS["calls"].metavar
-        return click.option("--calls", callback=parse, metavar=metavar, help=help)(function)
+        return click.option("--calls", callback=parse, metavar="BUDGETS" if several else "BUDGET", help=help)(function)
 
     return decorate
+
+
+def keys_of(command: str) -> list[str]:
+    """Return the config keys that `plan`, `judge` or `run` has as options."""
+    return [name for name, declared in declared_keys().items() if command in declared.key.commands.split()]
 
 
 def of_config(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:

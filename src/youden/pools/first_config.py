@@ -31,7 +31,7 @@ from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.judge_files import load_judge_config, local_judge, report_judge_shadow
 from youden.pools.checks.check import cost_of_run
 from youden.pools.checks.checked import DesignCost
-from youden.run_keys import KEYS
+from youden.run_keys import Key
 from youden.text.printable import typed
 from youden.text.sentences import counted
 from youden.types import Pool
@@ -331,9 +331,8 @@ def config_schema() -> dict[str, Any]:
     schema: dict[str, Any] = RunConfig.model_json_schema()
     schema["$schema"] = SCHEMA_DIALECT
     schema["required"].remove("name")
-    for name, key in KEYS.items():
-        if key.means:
-            schema["properties"][name]["description"] = key.means
+    for name, field in RunConfig.model_fields.items():
+        schema["properties"][name]["description"] = next(note.text for note in field.metadata if isinstance(note, Key))
     return schema
 
 

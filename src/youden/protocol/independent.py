@@ -7,13 +7,13 @@ cost nothing. Probes count for nothing in the pooled rate, which stays unbiased;
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
+from youden.run_keys import INDEPENDENT
 from youden.streams import stream
 from youden.text.words import segment
 from youden.types import Plan, Pool, Trials
@@ -150,12 +150,12 @@ def independent_arm(asked: str) -> IndependentArm:
     >>> independent_arm("pooled:300")
     IndependentArm(rule='pooled', n=300)
     """
-    match = re.fullmatch(r"(?:(twin)|pooled)(?(1)|(?::([0-9]{1,9}))?)", asked)
+    match = INDEPENDENT.fullmatch(asked)
     if match is None:
         raise PlanError(
             f"independent: got '{asked}'. Set twin, pooled or pooled:N, with a whole number N.", slug="independent-rule"
         )
-    return IndependentArm("twin" if match[1] else "pooled", int(match[2]) if match[2] else None)
+    return IndependentArm("twin" if match["twin"] else "pooled", int(match["n"]) if match["n"] else None)
 
 
 def enough_for_own_rates(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:

@@ -12,25 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.project_store import moved_store, project_store
 from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
-from youden.run_keys import (
-    KEYS,
-    MAX_MISSING,
-    REPLACED_KEYS,
-    CallBudget,
-    FromOne,
-    FromZero,
-    HalfWidth,
-    Share,
-    SplitRule,
-    Target,
-    Usd,
-)
+from youden.run_keys import INDEPENDENT, REPLACED_KEYS, CallBudget, FromOne, Key, RunKeys, Target, Text, declared_keys
 from youden.text.printable import is_device, is_file, path_of, shown, typed
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
@@ -71,17 +59,7 @@ OWN_STORE = "verdicts.db"
 _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width`, `top` and `within` can stand."""
 
-_Text = Annotated[str, Field(min_length=1)]
 
-
-def _parse_calls(value: object) -> int | str:
-    try:
-        return CallBudget.parse(value).plain
-    except PlanError as error:
-        raise ValueError("it is not a budget") from error
-
-
-_Calls = Annotated[FromOne | str, BeforeValidator(_parse_calls)]
 _OF_A_DESIGN = (
     "design",
     "width",
@@ -103,7 +81,7 @@ class DrawnAs(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    pool: _Text
+    pool: Text
     budget: FromOne | None = None
 
 
@@ -118,7 +96,7 @@ class RayWorkers(BaseModel):
     workers: FromOne | None = None
     num_cpus: Annotated[float, Field(ge=0)] = 1.0
     num_gpus: Annotated[float, Field(ge=0)] = 0.0
-    resources: dict[_Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    resources: dict[Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
 
 
 class FitTerms(NamedTuple):
@@ -128,72 +106,46 @@ class FitTerms(NamedTuple):
     rules: PartnerRules
 
 
-class RunConfig(BaseModel):
-    """One run.
-
-    pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
-    options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
-    calls: the budget, as a number of calls of both trial types, a percentage of the dense calls (5%) or trials per agent
-    (450/agent). width: ask in rounds until nine in ten agents have a half width ≤ this. top: look for so many of
-    the best (1 where only `within` is given), until they are told apart, or at most `within` from the best; calls is
-    then the most that is asked.
-    independent: twin, pooled or pooled:N. holdout: a fraction.
-    None leaves independent, holdout and the budget to the design. max_cost: USD that one pass may spend; the same
-    command run again may spend as much once more.
-    max_missing: share of trials without an answer above which the run fails.
-    target: what intervals describe, items-like-these (more items like these), these-items (these alone) or items-and-judges (more
-    items and more judges like those of the jury).
-    robust: rank by the robust standing, in which agents that agree far beyond their abilities count as one partner.
-    trusted: rank by what these agents say of everybody. families: agent → family, for a family-balanced ranking beside the plain
-    one; without it, what agents of the pool say in `meta.family`. suspected: a share of the plan's calls that may be
-    made besides, on pairs that seem to agree too much, before they are linked; 0 for none. clones: agents that their texts show
-    to be one; `youden run` writes them into the run's folder.
-    extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
-    drawn: written by youden into a run's folder. unfinished: likewise; the extension that was stopped before it was ranked.
-    trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
-    ray: what `youden judge --engine ray` places on a cluster.
-    store: a path, an sqlite URL or postgresql://USER@HOST/DATABASE, None for the store that the run's folder names, else the
-    project's `.youden/answers.db`. out: the run's folder, None for runs/NAME.
-    """
+class RunConfig(RunKeys, BaseModel):
+    """Config of one run: the keys of `RunKeys` with their checks, and the keys that youden writes into a run's folder."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    name: Annotated[str, Field(pattern=r"^\w[\w .+-]*$", max_length=100)]
-    pool: _Text
-    judge: _Text | dict[str, JsonValue] = "lexical"
-    design: _Text = "cyclic"
-    calls: _Calls | None = None
-    width: HalfWidth | None = None
-    top: FromOne | None = None
-    within: Annotated[float, Field(gt=0, lt=2)] | None = None
-    options: dict[str, JsonValue] = Field(default_factory=dict)
-    independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
-    holdout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    rule: SplitRule = "shared"
-    target: Target = "items-like-these"
-    seed: FromZero = 0
-    robust: bool = False
-    trusted: list[_Text] = Field(default_factory=list)
-    suspected: Share = 0.0
-    families: dict[str, _Text] = Field(default_factory=dict)
-    clones: list[list[_Text]] = Field(default_factory=list)
-    extensions: list[ExtensionStep] = Field(default_factory=list)
-    unfinished: UnfinishedExtension | None = None
-    trials_of: _Text | None = None
-    store: _Text | None = None
-    max_cost: Usd | None = None
-    max_missing: Share = MAX_MISSING
-    out: _Text | None = None
-    drawn: DrawnAs | None = None
-    ray: RayWorkers = RayWorkers()
+    extensions: Annotated[
+        list[ExtensionStep], Key("Extensions of the run, in order; each adds trials and keeps the earlier ones.")
+    ] = Field(default_factory=list)
+    unfinished: Annotated[
+        UnfinishedExtension | None,
+        Key("Written by youden: the extension that was stopped before its report was written."),
+    ] = None
+    drawn: Annotated[DrawnAs | None, Key("Written by youden into a run's folder: how the plan was drawn.")] = None
+    ray: Annotated[RayWorkers, Key("What `youden judge --engine ray` places on a cluster.")] = RayWorkers()
 
-    @model_validator(mode="after")
-    def _is_a_folders_name(self) -> Self:
-        if is_device(self.name):
+    @field_validator("calls", mode="before")
+    @classmethod
+    def _parse_calls(cls, value: object) -> int | str | None:
+        try:
+            return None if value is None else CallBudget.parse(value).plain
+        except PlanError as error:
+            raise ValueError("it is not a budget") from error
+
+    @field_validator("independent")
+    @classmethod
+    def _check_independent(cls, value: str | None) -> str | None:
+        if value is not None and not INDEPENDENT.fullmatch(value):
+            raise ValueError("it is not a rule for independent trials")
+        return value
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, value: str) -> str:
+        if not re.fullmatch(r"\w[\w .+-]{0,99}", value):
             raise ValueError(
-                f"name is {self.name!r}, which no folder of Windows can be called; give the run another name"
+                "a name has up to 100 letters, digits, spaces and . + - _ and begins with a letter or digit"
             )
-        return self
+        if is_device(value):
+            raise ValueError("no folder of Windows can have this name; set another name")
+        return value
 
     @model_validator(mode="after")
     def _one_precision(self) -> Self:
@@ -358,9 +310,9 @@ def _report_dataset(pool: object, folder: Path) -> None:
 
 def _remedy(error: ValidationError) -> str:
     """What the key that does not fit may say, in words."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    key = KEYS.get(str(first["loc"][0])) if first["loc"] else None
-    return f"Give {key.means}." if key and key.means else "Correct it."
+    location = error.errors(include_url=False, include_context=False)[0]["loc"]
+    declared = declared_keys().get(str(location[0])) if location else None
+    return f"Set {declared.key.values}." if declared is not None and declared.key.values else "Correct it."
 
 
 def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
