@@ -98,7 +98,9 @@ def joined_draw(D: Floats, drawn: Floats, *, n_joining: int, percent: float, tar
 def cells_draw(D: Floats, drawn: Floats, *, design: str, percent: float | None, target: Target, seed: int) -> Columns:
     """A design of cells. slope: of errors on true distances; below 0 agents are drawn together. drawn: the run's items."""
     n_items, n_agents = drawn.shape[:2]
-    plan = make_plan(empty_pool(n_agents, n_items), design=design, calls=None if percent is None else f"{percent}%", seed=seed)
+    plan = make_plan(
+        empty_pool(n_agents, n_items), design=design, calls=None if percent is None else f"{percent}%", seed=seed
+    )
     rates = answered(plan, drawn).rates()
     found = fit_rates(rates, target=target).found
     truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))
