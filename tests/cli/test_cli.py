@@ -223,14 +223,6 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
     assert ended.err.rstrip().endswith("[judge-no-key]")
 
 
-def test_a_number_of_pooled_calls_for_a_twin_arm_is_refused(youden: Youden, tmp_path: Path) -> None:
-    write_pool(tmp_path / "mine.csv")
-    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", independent="pooled:7")
-    ended = youden("run", "mine.yaml")
-    assert ended.code == 2
-    assert "independent: pooled" in ended.err
-
-
 def test_a_tiny_pool_costs_no_more_than_a_dense_plan_and_asks_nothing_twice(youden: Youden, tmp_path: Path) -> None:
     write_pool(tmp_path / "tiny.csv", n_agents=3, n_items=8)
     write_config(tmp_path / "tiny.yaml", pool="tiny.csv")

@@ -29,10 +29,8 @@ def world() -> World:
     return dense_world(8, 40)
 
 
-def carried(world: World, *, seed: int = 0, percent: float = 30, **options: object) -> Verdicts:
-    plan = make_plan(
-        world.pool, design="adaptive", calls=f"{percent}%", independent="pooled:16", seed=seed, options=options
-    )
+def carried(world: World, *, seed: int = 0, calls: str = "30%", **options: object) -> Verdicts:
+    plan = make_plan(world.pool, design="adaptive", calls=calls, independent="pooled:16", seed=seed, options=options)
     return run_rounds(plan, partial(replay, world=world))
 
 
@@ -40,7 +38,7 @@ def carried(world: World, *, seed: int = 0, percent: float = 30, **options: obje
 @settings(max_examples=3, deadline=None)
 def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: int, percent: float) -> None:
     world = dense_world(8, 40)
-    result = carried(world, seed=seed, percent=percent)
+    result = carried(world, seed=seed, calls=f"{percent}%")
     plan = result.plan
     assert len(plan) <= percent / 100 * plan.n_dense_calls
     if "the budget is spent" in plan.notes[-1]:
@@ -49,7 +47,7 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
     rows = np.stack([plan.item, plan.first, plan.second])[:, paired]
     assert len(np.unique(rows, axis=1).T) == paired.sum()
     assert (plan.arm == INDEPENDENT).sum() == 16
-    assert carried(world, seed=seed, percent=percent).plan.digest == plan.digest
+    assert carried(world, seed=seed, calls=f"{percent}%").plan.digest == plan.digest
 
 
 @pytest.mark.parametrize(("top", "last"), [(1, 2), (3, 4)])

@@ -128,13 +128,13 @@ def test_what_is_lost_by_taking_who_comes_first_is_told_and_may_be_the_goal() ->
     assert recommend(study, parse_goal("regret=0.03")).row == rows[0]
     assert "comes first there by 0.004 on average" in " ".join(budget_words(study, parse_goal("regret=0.01")))
     short = budget_words(study, parse_goal("regret=0.001"))[0]
-    assert short.startswith("Short of the goal mean regret ≤ 0.001: the best tried is cyclic at 5 %")
+    assert short.startswith("Short of the goal mean regret ≤ 0.001: the best tried is cyclic at 5%")
 
 
 def test_a_run_short_of_its_goal_says_so_with_its_ceiling() -> None:
     study = made_up(cyclic=[(10, 0.9), (50, 0.961)])
     words = budget_words(study, parse_goal("rho=0.97"))
-    assert words[0].startswith("Short of the goal mean ρ ≥ 0.97: the best tried is cyclic at 5 %")
+    assert words[0].startswith("Short of the goal mean ρ ≥ 0.97: the best tried is cyclic at 5%")
     assert "0.960" in words[0]
     assert "more items are needed" in words[0]
     assert budget_json(study, parse_goal("rho=0.97"))["recommended"] is None
