@@ -36,7 +36,7 @@ POOL = make_pool(3, 6)
 PLAN = dense_plan(POOL)
 HOSTED = [judge for judge in known_judges() if judge.backend in PROVIDERS]
 ONE_A_CLASS = list({PROVIDERS[judge.backend].place: judge for judge in HOSTED}.values())
-OWN_FORMAT = [judge for judge in ONE_A_CLASS if issubclass(JUDGES.load(judge.backend), WireJudge)]
+OWN_FORMAT = [judge for judge in ONE_A_CLASS if WireJudge in JUDGES.load(judge.backend).__bases__]
 """Those whose replies are read by code of ours: the fuzzers of `BACKENDS` speak the OpenAI chat format alone."""
 
 
@@ -132,14 +132,14 @@ def test_whatever_stands_in_a_reply_of_another_format_it_is_an_answer_or_a_faile
     form = next((form for end, form in FORMS.items() if f"/v1/{reader.path}".endswith(end)), None)
     assert form is not None, f"Give `FORMS` of tests/wire_server.py a reply of {reader.path}."
     well = form(Reply("YES"), model="m")
-    assert reader.read(json.dumps(well).encode(), seconds=1.0).text == "YES"
+    assert reader.decode(json.dumps(well).encode(), seconds=1.0).text == "YES"
     twists = [Twist("no field", place) for place in places(well)]
     twists += [Twist(kind, place, odd) for place in places(well) for odd in ODD for kind in ("field", "twice")]
     for body, odd in [(text_of(well, twist), twist.value) for twist in twists] + [
         (json.dumps(odd), odd) for odd in ODD
     ]:
         try:
-            got = reader.read(body.encode("utf-8", "surrogatepass"), seconds=1.0)
+            got = reader.decode(body.encode("utf-8", "surrogatepass"), seconds=1.0)
         except CallError:
             continue
         assert got.text in ("YES", "") or isinstance(odd, str)

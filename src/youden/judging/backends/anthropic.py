@@ -40,12 +40,12 @@ class AnthropicJudge(WireJudge):
             headers["Authorization"] = connection.authorization
         return headers if connection.api_key is None else headers | {"x-api-key": connection.api_key}
 
-    def asked(self, request: Request) -> bytes:
-        """The request in Anthropic's words."""
+    def encode(self, request: Request) -> bytes:
+        """Return the body of a Messages request."""
         return orjson.dumps(in_their_words(request_body(request)))
 
-    def read(self, body: bytes, *, seconds: float) -> Completion:
-        """The reply's completion. Raises: CallError."""
+    def decode(self, body: bytes, *, seconds: float) -> Completion:
+        """Return the completion in a reply's body. Raises: CallError."""
         return checked(in_our_words(parsed(body)), seconds=seconds)
 
 

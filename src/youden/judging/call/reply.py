@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 from youden.judging.call.failures import CallError
@@ -24,37 +23,21 @@ from youden.text.printable import sendable
 from youden.text.reasoning import split_reasoning
 from youden.types import Completion, Request
 
-MOST_BYTES = 16_000_000
+MAX_REPLY_BYTES = 16_000_000
 """Of a reply, unpacked. The longest text that a model writes is a hundredth of it."""
 
-NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
-"""Keeps no cookie of a reply: one that no header can carry would break every request after it."""
 
-
-async def read_bounded(chunks: AsyncIterator[bytes], *, most: int = MOST_BYTES) -> bytes:
-    """All of `chunks`, each already unpacked. Raises: CallError, to be tried again, at the first byte beyond `most`."""
+async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
+    """Join unpacked chunks of a body. Raises: CallError of kind `retry` at the first byte beyond `max_bytes`."""
     parts: list[bytes] = []
     size = 0
     async for part in chunks:
         size += len(part)
-        if size > most:
-            raise CallError(f"The reply has more than {most / 1e6:g} MB, so no more of it was read.", kind="retry")
+        if size > max_bytes:
+            raise CallError(f"The reply has more than {max_bytes / 1e6:g} MB, so no more of it was read.", kind="retry")
         parts.append(part)
     return b"".join(parts)
 
-
-async def read_response(response: Any) -> Any:
-    """An httpx response that holds the body of `response`, which streams. Raises: as `read_bounded`."""
-    try:
-        body = await read_bounded(response.aiter_bytes())
-    finally:
-        await response.aclose()
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_FORM]
-    return type(response)(response.status_code, headers=headers, content=body, request=response.request)
-
-
-_OF_THE_FORM = {"content-encoding", "content-length", "transfer-encoding"}
-"""Headers that no longer hold once a reply is unpacked."""
 
 LONGEST_TOKEN = 128
 """Bytes. No known tokenizer has a longer token, so fewer tokens than bytes / 128 cannot be true."""
@@ -218,7 +201,7 @@ def believed_of(completion: Completion, *, n_bytes: int, n_messages: int, answer
 
 
 def _check_length(said: Completion, answer_limit: int | None) -> None:
-    most = MOST_BYTES if answer_limit is None else TOKEN * answer_limit + ROOM
+    most = MAX_REPLY_BYTES if answer_limit is None else TOKEN * answer_limit + ROOM
     text = _n_bytes(said.text) + _n_bytes(said.refusal or "")
     odds = sum(_n_bytes(token) for token, _ in said.top_logprobs)
     for n, bound in ((text, most), (odds, ROOM)):

@@ -18,9 +18,10 @@ import aiohttp
 import orjson
 
 from youden.judging.backends.anthropic import AnthropicJudge, in_our_words, in_their_words
-from youden.judging.backends.wire import WireJudge, body_of, broken, open_session
-from youden.judging.call.connection import Connection, status_error
+from youden.judging.backends.wire import WireJudge
+from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy, Tries
+from youden.judging.call.http_client import HttpClient
 from youden.judging.call.reply_errors import object_or_empty, status_of
 from youden.judging.call.secrets import hidden
 from youden.judging.offline.batch_providers import BatchState, LineError
@@ -33,8 +34,8 @@ LAG = 15.0
 """Seconds after which a provider's list surely shows a batch that was begun."""
 
 _TRANSFER_SECONDS = 900.0
-_MOST_BYTES = 2_000_000_000
-"""Of a result file: several times what 50,000 answers with their odds take."""
+_MAX_RESULT_BYTES = 2_000_000_000
+"""Largest result file: several times the size of 50,000 answers with log-probabilities."""
 _MAY_HAVE_BEGUN = {408, 409}
 
 
@@ -42,14 +43,14 @@ class _HttpBatches:
     """Batches at `connection`, as far as providers are alike. Every method raises CallError once trying again is over."""
 
     judge = WireJudge
-    path = "/batches"
+    path = "batches"
     after = "after"
     """What the list is asked for the page behind a batch."""
 
     def __init__(self, connection: Connection, *, policy: RetryPolicy) -> None:
-        self._connection = connection
+        self._http = HttpClient(connection.address, self.judge.headers(connection))
+        self._timeout = connection.timeout
         self._policy = policy
-        self._session: aiohttp.ClientSession | None = None
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:
         """The id of the batch of an uploaded file: the one that was begun before, if `perhaps_begun`, or a new one.
@@ -91,9 +92,8 @@ class _HttpBatches:
         return await self._tried(once)
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
-        if self._session is not None:
-            await self._session.close()
+        """Close the connections."""
+        await self._http.aclose()
 
     @abstractmethod
     def _asked(self, file: str) -> dict[str, Any] | None:
@@ -135,24 +135,11 @@ class _HttpBatches:
     async def _call(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> bytes:
-        """The body of a reply. seconds: that it may take; 0 for as long as a call of the judge."""
-        address = self._connection.address
-        self._session = session = self._session or open_session(address, self.judge.headers(self._connection))
+        """Return the body of a reply. seconds: timeout; 0 for that of a judge call."""
         headers = data.headers if isinstance(data, aiohttp.Payload) else None
-        timeout = aiohttp.ClientTimeout(total=seconds or self._connection.timeout)
-        url = f"{address}{path}"
-        try:
-            async with session.request(
-                method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False
-            ) as reply:
-                said = await body_of(reply, most=_MOST_BYTES)
-        except CallError:
-            raise
-        except Exception as error:
-            raise broken(error) from None
-        if not 200 <= reply.status < 300:
-            raise status_error(reply.status, said, reply.headers)
-        return said
+        return await self._http.send(
+            method, path, data, headers=headers, max_seconds=seconds or self._timeout, max_bytes=_MAX_RESULT_BYTES
+        )
 
     async def _tried(self, once: Callable[[], Awaitable[T]]) -> T:
         tries = Tries()
@@ -179,14 +166,14 @@ class OpenAIBatches(_HttpBatches):
         async def once() -> str:
             form = aiohttp.FormData({"purpose": "batch"})
             form.add_field("file", io.BytesIO(text), filename="youden.jsonl")
-            said = await self._json("POST", "/files", form(), seconds=_TRANSFER_SECONDS)
+            said = await self._json("POST", "files", form(), seconds=_TRANSFER_SECONDS)
             return _id(said, "the file")
 
         return await self._tried(once)
 
     async def fetch(self, file: str) -> bytes:
         """The text of a result file."""
-        return await self._tried(lambda: self._call("GET", f"/files/{file}/content", seconds=_TRANSFER_SECONDS))
+        return await self._tried(lambda: self._call("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
 
     def _asked(self, file: str) -> dict[str, Any]:
         return {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
@@ -242,7 +229,7 @@ class AnthropicBatches(_HttpBatches):
     """
 
     judge = AnthropicJudge
-    path = "/messages/batches"
+    path = "messages/batches"
     after = "after_id"
 
     def __init__(self, connection: Connection, *, policy: RetryPolicy) -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from youden.decompression import open_parquet, unpacked
 from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
-from youden.judging.call.reply import MOST_BYTES, believed_of, trusted, with_usage
+from youden.judging.call.reply import MAX_REPLY_BYTES, believed_of, trusted, with_usage
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.offline.exporting import (
     BYTES,
@@ -106,10 +106,10 @@ def _rows_of_lines(path: Path) -> Iterator[list[ResultLine]]:
 
 def _lines_of(file: BinaryIO) -> Iterator[bytes]:
     """Its lines. One that is too long is left out but for its beginning, which is no row."""
-    while line := file.readline(MOST_BYTES):
+    while line := file.readline(MAX_REPLY_BYTES):
         more = line
-        while len(more) == MOST_BYTES and not more.endswith(b"\n"):
-            more = file.readline(MOST_BYTES)
+        while len(more) == MAX_REPLY_BYTES and not more.endswith(b"\n"):
+            more = file.readline(MAX_REPLY_BYTES)
         if line.strip():
             yield line
 

@@ -1,0 +1,127 @@
+"""The HTTP client for everything that this package sends itself: judge calls and Batch APIs.
+
+All connections are opened here, so that they share one rule for proxies, certificates, cookies, redirects and reply size.
+litellm sends through a client of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+
+from youden.judging.call.connection import status_error
+from youden.judging.call.failures import PROXY_REFUSED, CallError, fate
+from youden.judging.call.proxies import environment_proxy
+from youden.judging.call.reply import MAX_REPLY_BYTES, read_bounded
+
+
+class HttpClient:
+    """Send requests to one server; the session opens with the first request.
+
+    Parameters
+    ----------
+    address : str
+        Base URL of the server, which decides the proxy.
+    headers : mapping
+        Headers of every request.
+    """
+
+    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
+        self._address = address
+        self._headers = headers
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        data: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        max_seconds: float | None = None,
+        max_bytes: int = MAX_REPLY_BYTES,
+    ) -> bytes:
+        """Send one request and return the body of its reply.
+
+        Parameters
+        ----------
+        method, path : str
+            HTTP method, and the path that is appended to the address.
+        data : bytes, file object or aiohttp payload, optional
+            Body of the request.
+        headers : mapping, optional
+            Headers of this request alone.
+        max_seconds : float, optional
+            Seconds that the request may take. Default: no limit, for callers that limit the time themselves.
+        max_bytes : int, optional
+            Largest size of the unpacked body.
+
+        Raises
+        ------
+        CallError
+            If the connection fails, the reply is too long, or its status is not a success. Redirects are not followed.
+        """
+        if self._session is None:
+            self._session = _open_session(self._address, self._headers)
+        url, limit = f"{self._address}/{path}", aiohttp.ClientTimeout(total=max_seconds)
+        try:
+            async with self._session.request(
+                method, url, data=data, headers=headers, timeout=limit, allow_redirects=False
+            ) as reply:
+                body = await _read_body(reply, max_bytes=max_bytes)
+        except CallError:
+            raise
+        except Exception as error:
+            raise _connection_error(error) from None
+        if not 200 <= reply.status < 300:
+            raise status_error(reply.status, body, reply.headers)
+        return body
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+async def _read_body(reply: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
+    """Read a body; aiohttp reads no more than the length of an unpacked body that states its length."""
+    length = reply.content_length
+    if length is not None and length <= max_bytes and "Content-Encoding" not in reply.headers:
+        return await reply.read()
+    return await read_bounded(reply.content.iter_any(), max_bytes=max_bytes)
+
+
+def _connection_error(error: Exception) -> CallError:
+    """Describe a connection that could not be made, which cost nothing, or that broke or timed out."""
+    if isinstance(error, TimeoutError):
+        return CallError("No reply within the timeout.", kind="retry")
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        reason = f"The proxy answered with HTTP {error.status} ({error.message})."
+        return CallError(reason, kind=fate(error.status, None), status=PROXY_REFUSED, free=True)
+    never_sent = isinstance(error, aiohttp.ClientConnectorError)
+    return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_sent)
+
+
+def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    certificates = _trusted_certificates() if address.startswith("https:") else True
+    return aiohttp.ClientSession(
+        proxy=environment_proxy(address),
+        headers=headers,
+        connector=aiohttp.TCPConnector(limit=0, ssl=certificates),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(),
+    )
+
+
+def _trusted_certificates() -> ssl.SSLContext:
+    """Trust the system's certificates and those of certifi, or only those in SSL_CERT_FILE or SSL_CERT_DIR."""
+    context = ssl.create_default_context()
+    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+        import certifi
+
+        context.load_verify_locations(certifi.where())
+    return context
