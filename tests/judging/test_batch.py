@@ -28,7 +28,8 @@ from youden import judge_async
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.backend_records import BACKENDS
 from youden.judging.call.connection import Connection
-from youden.judging.call.failures import CallError, RetryPolicy
+from youden.judging.call.failures import CallError
+from youden.judging.call.retries import RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider
 from youden.judging.offline.batch_claims import BatchClaims
 from youden.judging.offline.http_batches import OpenAIBatches

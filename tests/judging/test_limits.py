@@ -13,8 +13,9 @@ from judged import ask, dense_plan
 from pools import make_pool
 from scripted import Clock, in_no_time
 from wire_server import Reply, WireServer, well_behaved
-from youden.judging.call.failures import LONGEST_WAIT, CallError, RetryPolicy, Tries
+from youden.judging.call.failures import Attempts, CallError
 from youden.judging.call.pace import COOLDOWN, Concurrency, Pace
+from youden.judging.call.retries import MAX_THROTTLED_SECONDS, RetryPolicy
 from youden.judging.store.answers import Store
 
 POOL = make_pool(4, 5)
@@ -85,32 +86,32 @@ def error(status: int | None = 500, *, kind: Any = "retry", after: float | None 
     return CallError("x", kind=kind, status=status, retry_after=after)
 
 
-def test_only_what_may_go_better_is_tried_again_and_not_for_ever() -> None:
+def test_only_transient_errors_are_retried_up_to_max_tries() -> None:
     policy = RetryPolicy(max_tries=3, backoff=0.5)
-    assert policy.wait(Tries(), error(kind="rejected")) is None
-    assert policy.wait(Tries(), error(kind="stop")) is None
-    tries = Tries()
-    assert [policy.wait(tries, error()) is None for _ in range(3)] == [False, False, True]
-    assert policy.wait(Tries(), error(after=LONGEST_WAIT + 1)) is None
+    assert policy.next_wait(Attempts(), error(kind="rejected")) is None
+    assert policy.next_wait(Attempts(), error(kind="stop")) is None
+    attempts = Attempts()
+    assert [policy.next_wait(attempts, error()) is None for _ in range(3)] == [False, False, True]
+    assert policy.next_wait(Attempts(), error(after=MAX_THROTTLED_SECONDS + 1)) is None
 
 
 def test_the_wait_is_jittered_doubles_and_is_never_shorter_than_retry_after() -> None:
     policy = RetryPolicy(max_tries=9, backoff=1.0)
     for n in range(1, 8):
-        waits = [policy.wait(Tries(n_failed=n - 1), error(None)) for _ in range(200)]
+        waits = [policy.next_wait(Attempts(n_failed=n - 1), error(None)) for _ in range(200)]
         assert all(0 <= wait <= min(30, 2 ** (n - 1)) for wait in waits if wait is not None)
         assert np.std([wait for wait in waits if wait is not None]) > 0
-        assert min(policy.wait(Tries(n_failed=n - 1), error(429, after=7)) or 0 for _ in range(20)) >= 7
+        assert min(policy.next_wait(Attempts(n_failed=n - 1), error(429, after=7)) or 0 for _ in range(20)) >= 7
 
 
-def test_a_429_is_no_try_but_bounded_in_time() -> None:
-    policy, tries = RetryPolicy(max_tries=2, backoff=0.5), Tries()
+def test_a_429_is_no_attempt_but_its_waits_are_limited() -> None:
+    policy, attempts = RetryPolicy(max_tries=2, backoff=0.5), Attempts()
     n = 0
-    while (wait := policy.wait(tries, error(429, after=20))) is not None:
+    while (wait := policy.next_wait(attempts, error(429, after=20))) is not None:
         assert wait >= 20
         n += 1
-    assert 8 <= n <= LONGEST_WAIT / 20
-    assert tries.n_failed == 0
+    assert 8 <= n <= MAX_THROTTLED_SECONDS / 20
+    assert attempts.n_failed == 0
 
 
 @pytest.mark.parametrize("per_second", [20, 500, 1300])

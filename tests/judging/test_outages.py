@@ -17,9 +17,9 @@ from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, Tries
+from youden.judging.call.failures import Attempts, CallError
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.calling import IN_A_ROW, Outage
+from youden.judging.scheduler.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store
 from youden.types import Request, Verdicts
@@ -111,45 +111,45 @@ async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) ->
     assert len(server.bodies) == len(PLAN)
 
 
-def test_an_outage_takes_three_calls_that_had_never_failed_in_a_row() -> None:
-    outage = Outage(60)
-    assert not any(outage.befell(Tries(), RESET) for _ in range(9))
-    outage.heard(answer=True)
-    tries = [Tries() for _ in range(IN_A_ROW)]
+def test_the_circuit_opens_after_three_failures_in_a_row_of_calls_that_had_not_failed() -> None:
+    breaker = CircuitBreaker(60)
+    assert not any(breaker.record_failure(Attempts(), RESET) for _ in range(9))
+    breaker.record_reply(is_answer=True)
+    tries = [Attempts() for _ in range(FAILURE_THRESHOLD)]
     for one in tries[:-1]:
-        assert not outage.befell(one, RESET)
+        assert not breaker.record_failure(one, RESET)
         one.n_failed += 1
-    outage.heard(answer=False)
-    assert not outage.befell(Tries(), RESET)
-    assert not any(outage.befell(Tries(n_failed=1), RESET) for _ in range(9))
-    assert not outage.befell(Tries(), CallError("500", kind="retry", status=500))
-    again = Tries()
-    assert not outage.befell(again, RESET)
+    breaker.record_reply(is_answer=False)
+    assert not breaker.record_failure(Attempts(), RESET)
+    assert not any(breaker.record_failure(Attempts(n_failed=1), RESET) for _ in range(9))
+    assert not breaker.record_failure(Attempts(), CallError("500", kind="retry", status=500))
+    again = Attempts()
+    assert not breaker.record_failure(again, RESET)
     again.n_failed += 1
-    assert outage.befell(Tries(), RESET)
-    assert (outage.is_on, again.n_failed) == (True, 0)
+    assert breaker.record_failure(Attempts(), RESET)
+    assert (breaker.is_open, again.n_failed) == (True, 0)
 
 
-def test_a_connection_that_cannot_be_made_is_an_outage_at_once_and_zero_seconds_are_none() -> None:
+def test_the_circuit_opens_at_once_if_no_connection_can_be_made_and_never_with_max_outage_zero() -> None:
     for seconds, away in ((60.0, True), (0.0, False)):
-        outage = Outage(seconds)
-        outage.heard(answer=True)
-        assert outage.befell(Tries(), REFUSED) == away
+        breaker = CircuitBreaker(seconds)
+        breaker.record_reply(is_answer=True)
+        assert breaker.record_failure(Attempts(), REFUSED) == away
 
 
-async def test_while_it_lasts_one_call_at_a_time_looks_and_the_rest_go_once_it_is_over() -> None:
-    outage, under_way, most = Outage(60), 0, 0
-    outage.answered_before = True
-    outage.befell(Tries(), REFUSED)
+async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_closes() -> None:
+    breaker, under_way, most = CircuitBreaker(60), 0, 0
+    breaker.answered_before = True
+    breaker.record_failure(Attempts(), REFUSED)
 
     async def call(n: int) -> None:
         nonlocal under_way, most
-        async with outage.turn():
+        async with breaker.admit():
             under_way += 1
             most = max(most, under_way)
             await asyncio.sleep(0.01)
             if n == 2:
-                outage.heard(answer=True)
+                breaker.record_reply(is_answer=True)
                 assert most == 1
             under_way -= 1
 

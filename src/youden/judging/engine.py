@@ -21,7 +21,8 @@ from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, ca
 from youden.judging.backends.several import Jury, RoundRobin
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
-from youden.judging.call.failures import Failure, RetryPolicy
+from youden.judging.call.failures import Failure
+from youden.judging.call.retries import RetryPolicy
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.offline.batch_providers import BatchProvider, FolderBatches
 from youden.judging.offline.in_batches import InBatches

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from youden.errors import JudgeError
-from youden.judging.call.failures import TOO_MANY, CallError, is_silence
+from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_silence
 from youden.types import MISSING_REASONS, Completion, Finding, Judge, Plan, Request, Verdicts
 from youden.types.pool import Codes
 
@@ -127,7 +127,7 @@ class RoundRobin:
         try:
             completion = await server.judge.answer(request)
         except CallError as error:
-            if error.kind != "rejected" and error.status != TOO_MANY:
+            if error.kind != "rejected" and error.status != TOO_MANY_REQUESTS:
                 said, surely = error.reason, _of_every_call(error) and error.free
             raise
         except asyncio.CancelledError:

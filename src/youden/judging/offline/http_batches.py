@@ -10,9 +10,9 @@ import asyncio
 import io
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import orjson
@@ -20,15 +20,14 @@ import orjson
 from youden.judging.backends.anthropic import AnthropicJudge, in_our_words, in_their_words
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
-from youden.judging.call.failures import CallError, RetryPolicy, Tries
+from youden.judging.call.failures import CallError
 from youden.judging.call.http_client import HttpClient
 from youden.judging.call.reply_errors import object_or_empty, status_of
+from youden.judging.call.retries import RetryPolicy
 from youden.judging.call.secrets import hidden
 from youden.judging.offline.batch_providers import BatchState, LineError
 from youden.judging.offline.lines import ENDPOINT
 from youden.text.json_text import parse_json
-
-T = TypeVar("T")
 
 LAG = 15.0
 """Seconds after which a provider's list surely shows a batch that was begun."""
@@ -75,7 +74,7 @@ class _HttpBatches:
             return _id(said, "the batch")
 
         try:
-            batch = await self._tried(once)
+            batch = await self._policy.call(once)
         except CallError as error:
             error.free = not perhaps
             raise
@@ -89,7 +88,7 @@ class _HttpBatches:
         async def once() -> BatchState:
             return self._state(await self._json("GET", f"{self.path}/{batch}"), batch)
 
-        return await self._tried(once)
+        return await self._policy.call(once)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -141,17 +140,6 @@ class _HttpBatches:
             method, path, data, headers=headers, max_seconds=seconds or self._timeout, max_bytes=_MAX_RESULT_BYTES
         )
 
-    async def _tried(self, once: Callable[[], Awaitable[T]]) -> T:
-        tries = Tries()
-        while True:
-            try:
-                return await once()
-            except CallError as error:
-                seconds = self._policy.wait(tries, error)
-                if seconds is None:
-                    raise
-            await asyncio.sleep(seconds)
-
 
 _UNDER_WAY = {"validating", "in_progress", "finalizing", "cancelling"}
 _ENDED = {"completed", "failed", "expired", "cancelled"}
@@ -169,11 +157,11 @@ class OpenAIBatches(_HttpBatches):
             said = await self._json("POST", "files", form(), seconds=_TRANSFER_SECONDS)
             return _id(said, "the file")
 
-        return await self._tried(once)
+        return await self._policy.call(once)
 
     async def fetch(self, file: str) -> bytes:
         """The text of a result file."""
-        return await self._tried(lambda: self._call("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
+        return await self._policy.call(lambda: self._call("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
 
     def _asked(self, file: str) -> dict[str, Any]:
         return {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
@@ -252,7 +240,7 @@ class AnthropicBatches(_HttpBatches):
 
     async def fetch(self, file: str) -> bytes:
         """The result lines of an ended batch, in the OpenAI format."""
-        text = await self._tried(lambda: self._results(file))
+        text = await self._policy.call(lambda: self._results(file))
         return b"\n".join(_in_our_form(line) for line in text.splitlines() if line.strip())
 
     def _asked(self, file: str) -> dict[str, Any] | None:

@@ -349,8 +349,8 @@ class InBatches:
             self._outcomes.answered(call, outcome)
             self._done[call.rows] = True
         else:
-            call.tries.n_failed += 1
-            again = outcome.kind == "retry" and call.tries.n_failed < self._config.max_tries
+            call.attempts.n_failed += 1
+            again = outcome.kind == "retry" and call.attempts.n_failed < self._config.max_tries
             self._done[call.rows] = self._outcomes.failed(call, outcome, again=again)
             self._failed[call.key] = call
         return usd

@@ -13,7 +13,8 @@ from contextlib import suppress
 
 from youden.errors import ShortRunError, YoudenError
 from youden.judging.call.budget import OutOfMoneyError
-from youden.judging.call.failures import TOO_MANY, CallError, RetryPolicy, is_silence
+from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_silence
+from youden.judging.call.retries import RetryPolicy
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
@@ -112,7 +113,7 @@ class Loop:
                 call = await self._queue.next()
                 more = call is not None
                 if call is not None:
-                    async with self._caller.outage.turn():
+                    async with self._caller.breaker.admit():
                         await self._try(call)
             finally:
                 concurrency.release()
@@ -131,8 +132,8 @@ class Loop:
         n_doubts = self._n_doubts
         call.last_usd = 0.0  # its last try is booked already
         try:
-            if self._caller.outage.is_stuck(call.tries):
-                await self._look_with_another(call)
+            if self._caller.breaker.needs_other_probe(call.attempts):
+                await self._probe_with_answered_call(call)
             completion = await self._caller.attempt(call)
         except asyncio.CancelledError:
             self._n_cut += 1
@@ -158,7 +159,7 @@ class Loop:
                 self._to_write.set()
 
     def _answered(self, call: Call, completion: Completion) -> None:
-        self._heard(answer=True)
+        self._record_reply(is_answer=True)
         self._outcomes.answered(call, completion)
         if self._team is not None:
             self._team.answered += 1
@@ -167,46 +168,46 @@ class Loop:
     async def _failed(self, call: Call, error: CallError) -> None:
         """Wait for the server, try again later, or let the call end."""
         self._log.tell("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
-        if error.status == TOO_MANY and error.kind == "retry":
+        if error.status == TOO_MANY_REQUESTS and error.kind == "retry":
             self._log.throttled()
-        stopped, outage = self._stop.stopped, self._caller.outage
-        was_on = outage.is_on
-        if not stopped and not self._caller.backend.has_others and outage.befell(call.tries, error):
+        stopped, breaker = self._stop.stopped, self._caller.breaker
+        was_open = breaker.is_open
+        if not stopped and not self._caller.backend.has_others and breaker.record_failure(call.attempts, error):
             self._queue.park(call)
-            self._away(error, was_on=was_on)
+            self._report_outage(error, was_open=was_open)
             return
         if not is_silence(error):
-            self._heard(answer=False)
-        seconds = None if stopped else self._policy.wait(call.tries, error)
+            self._record_reply(is_answer=False)
+        seconds = None if stopped else self._policy.next_wait(call.attempts, error)
         if seconds is None and error.kind != "stop" and self._caller.backend.live:
             async with self._once:
                 if not self._stop.any_answered and not self._stop.stopped:
                     with suppress(CallError, OutOfMoneyError):
-                        await self._look_with_another(call)
+                        await self._probe_with_answered_call(call)
         if self._outcomes.failed(call, error, again=seconds is not None):
             self._queue.close(call)
         else:
             self._queue.sleep(call, seconds or 0.0)
 
-    def _away(self, error: CallError, *, was_on: bool) -> None:
-        """The server is away: say so once, and end the run when it is for too long."""
-        judge, address, longest = self._config.name, self._config.address, self._caller.outage.longest
-        if not was_on:
+    def _report_outage(self, error: CallError, *, was_open: bool) -> None:
+        """Report an outage once, and end the run if it lasts too long."""
+        judge, address, longest = self._config.name, self._config.address, self._caller.breaker.max_outage
+        if not was_open:
             self._log.say(
                 "away",
                 f"'{judge}' at {address} is away ({error.reason}); one call at a time looks whether it is back, for up to "
                 f"{longest:g} s",
             )
-        if self._caller.outage.is_over_time:
+        if self._caller.breaker.timed_out:
             self._stop.stop(lambda: away_too_long(error, judge=judge, address=address, outage=longest))
 
-    def _heard(self, *, answer: bool) -> None:
-        seconds = self._caller.outage.heard(answer=answer)
+    def _record_reply(self, *, is_answer: bool) -> None:
+        seconds = self._caller.breaker.record_reply(is_answer=is_answer)
         if seconds is not None:
             self._queue.unpark()
             self._log.say("back", f"'{self._config.name}' is back after {seconds:.0f} s")
 
-    async def _look_with_another(self, call: Call) -> None:
+    async def _probe_with_answered_call(self, call: Call) -> None:
         """Ask what was answered before, at the expense of `call`: whether the server is away, or such calls as this break it.
 
         Raises: CallError where it is away.
@@ -220,10 +221,10 @@ class Loop:
         except CallError as error:
             if is_silence(error) or error.kind == "stop":
                 raise
-            self._heard(answer=False)
+            self._record_reply(is_answer=False)
         else:
             self._stop.answered()
-            self._heard(answer=True)
+            self._record_reply(is_answer=True)
         finally:
             call.usd += other.usd
             self._outcomes.paid(call.key, other.usd)

@@ -178,7 +178,7 @@ class Routing:
     def _take(self, call: Call, found: Completion | Failure) -> None:
         """Take what the store holds."""
         if isinstance(found, Completion):
-            self._caller.outage.answered_before = True
+            self._caller.breaker.answered_before = True
         self._outcomes.found(call, found)
 
     async def _route(self, asked: Sequence[Call]) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from youden.judging.call.failures import Failure, Tries
+from youden.judging.call.failures import Attempts, Failure
 from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Keyed, Questions
 from youden.judging.store.answers import Store
@@ -42,7 +42,7 @@ class Call:
     ask: Callable[[int, str], Request]
     usd: float = 0.0
     last_usd: float = 0.0
-    tries: Tries = field(default_factory=Tries)
+    attempts: Attempts = field(default_factory=Attempts)
 
     @cached_property
     def request(self) -> Request:

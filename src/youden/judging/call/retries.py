@@ -1,0 +1,89 @@
+"""Whether and when a failed call is sent again: exponential backoff with full jitter, after any Retry-After.
+
+The rules are tenacity's retry, stop and wait objects. Two things are by hand, because tenacity has no equivalent: HTTP 429 does
+not count as an attempt, so each call has two counts (`Attempts`); and a waiting call may not occupy a worker, so `next_wait`
+returns the seconds and the caller schedules the next attempt. The shared circuit breaker is in `scheduler.circuit_breaker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_combine,
+    wait_random_exponential,
+)
+
+from youden.judging.call.failures import TOO_MANY_REQUESTS, Attempts, CallError
+
+T = TypeVar("T")
+
+MAX_BACKOFF_SECONDS = 30.0
+MAX_THROTTLED_SECONDS = 300.0
+"""A call that would have to wait longer than this because of HTTP 429 fails; so does one with a longer Retry-After."""
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, CallError) and error.kind == "retry"
+
+
+def _wait_retry_after(retry_state: RetryCallState) -> float:
+    """Wait as long as the server asked in Retry-After."""
+    error = retry_state.outcome.exception() if retry_state.outcome is not None else None
+    return (error.retry_after or 0.0) if isinstance(error, CallError) else 0.0
+
+
+class RetryPolicy:
+    """Retry transient errors, in at most `max_tries` attempts per call.
+
+    Parameters
+    ----------
+    max_tries : int
+        Largest number of attempts. HTTP 429 is no attempt; it is limited by `MAX_THROTTLED_SECONDS`.
+    backoff : float
+        Seconds; the wait after the nth failure is uniform on [0, backoff·2ⁿ⁻¹], plus Retry-After.
+    """
+
+    def __init__(self, max_tries: int, backoff: float) -> None:
+        jitter = wait_random_exponential(backoff, max=max(backoff, MAX_BACKOFF_SECONDS))
+        self._tenacity = Retrying(
+            retry=retry_if_exception(_is_transient),
+            stop=stop_after_attempt(max_tries),
+            wait=wait_combine(jitter, _wait_retry_after),
+        )
+
+    def next_wait(self, attempts: Attempts, error: CallError) -> float | None:
+        """Count a failure in `attempts`; return the seconds until the next attempt, or None to give up."""
+        state = RetryCallState(self._tenacity, None, (), {})
+        state.set_exception((type(error), error, None))
+        if not self._tenacity.retry(state):
+            return None
+        if error.status == TOO_MANY_REQUESTS:
+            attempts.n_throttled += 1
+            state.attempt_number = attempts.n_throttled
+            seconds = self._tenacity.wait(state)
+            attempts.throttled_seconds += seconds
+            return seconds if attempts.throttled_seconds <= MAX_THROTTLED_SECONDS else None
+        attempts.n_failed += 1
+        state.attempt_number = attempts.n_failed
+        if self._tenacity.stop(state) or _wait_retry_after(state) > MAX_THROTTLED_SECONDS:
+            return None
+        return self._tenacity.wait(state)
+
+    async def call(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Call `send` until it succeeds. Raises: the last CallError."""
+        attempts = Attempts()
+        while True:
+            try:
+                return await send()
+            except CallError as error:
+                seconds = self.next_wait(attempts, error)
+                if seconds is None:
+                    raise
+            await asyncio.sleep(seconds)

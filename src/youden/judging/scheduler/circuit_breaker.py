@@ -1,0 +1,121 @@
+"""The circuit breaker that all calls to one judge share: closed, open during an outage, half-open while a probe is sent.
+
+A broken connection says nothing about a trial. While the circuit is open no failure counts as an attempt of its call, the other
+calls wait, and one probe request at a time tests whether the server has recovered.
+
+By hand, because tenacity's objects decide about one call each and share no state between calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from youden.judging.call.failures import Attempts, CallError, is_silence
+
+FAILURE_THRESHOLD = 3
+"""Calls without an earlier failure that fail in a row, with no reply in between, before the circuit opens. A call that failed
+while others were answered does not count: a text that breaks a server is that trial's failure, also as the last one."""
+
+MAX_PROBE_INTERVAL_SECONDS = 5.0
+"""The first probe is sent at once; the waits before the next ones double up to this."""
+
+MAX_SUSPECT_PROBES = 3
+"""After so many probes, a call that failed before in this outage is no good probe; a call that was answered once is."""
+
+
+class CircuitBreaker:
+    """Whether the server is reachable.
+
+    Only a server that has answered can have an outage: set `answered_before` if an earlier invocation got answers.
+
+    Parameters
+    ----------
+    max_outage : float
+        Seconds until the run gives up; 0 to count every failure as an attempt of its call.
+    clock : callable, optional
+        Returns seconds.
+    """
+
+    def __init__(self, max_outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.max_outage = max_outage
+        self.answered_before = False
+        self._clock = clock
+        self._opened: float | None = None
+        self._suspects: list[Attempts] = []
+        self._n_probes = 0
+        self._probing = asyncio.Lock()
+        self._wake = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened is not None
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the outage lasts longer than the run waits."""
+        return self._opened is not None and self._clock() - self._opened >= self.max_outage
+
+    def needs_other_probe(self, attempts: Attempts) -> bool:
+        """Return whether only calls that failed in this outage are left as probes: they may be what breaks the server."""
+        return self.is_open and attempts.suspect and self._n_probes > MAX_SUSPECT_PROBES
+
+    def record_reply(self, *, is_answer: bool) -> float | None:
+        """Close the circuit; return the seconds that it was open, or None."""
+        self.answered_before |= is_answer
+        self._suspects.clear()
+        seconds = None if self._opened is None else self._clock() - self._opened
+        self._opened = None
+        self._wake.set()
+        return seconds
+
+    def record_failure(self, attempts: Attempts, error: CallError) -> bool:
+        """Return whether a call failed because of an outage, so that its failure is no attempt."""
+        if not self.answered_before or not self.max_outage or not is_silence(error):
+            return False
+        if self._opened is None:
+            was_never_sent = error.free and error.status is None
+            if not was_never_sent:
+                if attempts.n_failed or attempts.suspect:
+                    return False
+                self._suspects.append(attempts)
+                if len(self._suspects) < FAILURE_THRESHOLD:
+                    return False
+            self._open()
+        attempts.suspect = True
+        return True
+
+    @asynccontextmanager
+    async def admit(self) -> AsyncIterator[None]:
+        """Enclose a call: while the circuit is open one at a time, after a wait. Once it closes the others go all at once."""
+        if self._opened is None:
+            yield
+            return
+        async with AsyncExitStack() as probe:
+            await probe.enter_async_context(self._probing)
+            await self._wait_for_probe()
+            if not self.is_open:
+                await probe.aclose()
+            yield
+
+    def wake_waiters(self) -> None:
+        """Let calls that wait for the next probe proceed now."""
+        self._wake.set()
+
+    def _open(self) -> None:
+        self._opened = self._clock()
+        self._n_probes = 0
+        self._wake.clear()
+        for attempts in self._suspects:
+            attempts.n_failed, attempts.suspect = 0, True
+
+    async def _wait_for_probe(self) -> None:
+        if not self.is_open:
+            return
+        seconds = min(MAX_PROBE_INTERVAL_SECONDS, 0.25 * 2.0 ** (self._n_probes - 1)) if self._n_probes else 0.0
+        self._n_probes += 1
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
