@@ -63,7 +63,6 @@ def test_deep_nesting_in_a_file_that_a_command_is_given_is_an_error_that_names_i
     (tmp_path / "agents.yaml").write_text(f"agents: {deep}\n", encoding="utf-8")
     (tmp_path / "ledger.json").write_text(f'{{"looks": {deep}}}', encoding="utf-8")
     (tmp_path / "cassette.jsonl").write_text(f'{{"cassette": 1, "judges": {deep}}}\n', encoding="utf-8")
-    (tmp_path / "export.json").write_text(f'{{"version": 1, "judges": {deep}}}', encoding="utf-8")
     (tmp_path / "answers.jsonl").write_text(f"{deep}\n", encoding="utf-8")
     (tmp_path / "rows.jsonl").write_text(f'{{"agent": "a", "item": "b", "text": {deep}}}\n', encoding="utf-8")
     commands = {
@@ -73,7 +72,6 @@ def test_deep_nesting_in_a_file_that_a_command_is_given_is_an_error_that_names_i
         "agents.yaml": ("generate", "agents.yaml", "--out", "made"),
         "ledger.json": ("gate", "run", "--agent", "plain", "--baseline", "plain", "--ledger", "ledger.json"),
         "cassette.jsonl": ("cassette", "verify", "cassette.jsonl"),
-        "export.json": ("judge", "ok.yaml", "--judge", "j.yaml", "--out", "other", "--import", "answers.jsonl"),
         "rows.jsonl": ("import", "table", "rows.jsonl", "--out", "imported"),
     }
     for name, command in commands.items():

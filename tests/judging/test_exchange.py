@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -182,28 +182,24 @@ def n_kept(here: Path) -> int:
         return len(store)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({"seed": 3}, "another plan"), ({"judge": JUDGE | {"model": "n"}}, "model was 'm' and is 'n'")],
-)
-def test_an_export_of_another_plan_or_judge_is_refused_before_it_is_read(
-    youden: Youden, here: Path, change: dict[str, Any], words: str
+def test_answers_to_another_judge_are_refused_and_of_another_plan_only_those_to_the_same_requests_are_taken(
+    youden: Youden, here: Path
 ) -> None:
     (answers,) = answer(here / "x")
-    write_small_run(here, "d", **{"judge": JUDGE} | change)
-    assert words in imported(youden, answers, config="d.yaml", code=2, slug="export-other-plan").err
+    write_small_run(here, "d", judge=JUDGE | {"model": "n"})
+    assert "name the config" in imported(youden, answers, config="d.yaml", code=2, slug="import-other-plan").err
     assert n_kept(here) == 0
-    if "judge" in change:
-        away = shutil.copy(answers, here / "alone.jsonl")
-        imported(youden, away, config="d.yaml", code=2, slug="import-other-plan")
+    write_small_run(here, "e", judge=JUDGE, seed=3)
+    ended = youden("judge", "e.yaml", "--import", str(answers))
+    assert ended.code == 1
+    refused = re.search(r"(\d+) rows? refused, of no request", ended.err)
+    assert refused is not None
+    assert n_kept(here) == 110 - int(refused[1]) > 0
 
 
 @pytest.mark.parametrize(
     ("name", "content", "slug"),
     [
-        ("x/export.json", b'{"version": 99}', "export-version"),
-        ("x/export.json", b"{", "export-unreadable"),
-        ("x/export.json", b'{"version": 1, "plan": 7}', "export-unreadable"),
         ("y/a.parquet", b"PAR1 and no more", "import-unreadable"),
         ("y/a.jsonl", b"no json\n\xff\n", "import-nothing"),
         ("y/a.jsonl", b"", "import-nothing"),
@@ -211,14 +207,12 @@ def test_an_export_of_another_plan_or_judge_is_refused_before_it_is_read(
         ("y/export.json", b"{}", "import-no-file"),
     ],
 )
-def test_a_note_that_cannot_be_read_and_files_that_hold_no_answers_are_refused(
+def test_files_without_answers_are_refused(
     youden: Youden, here: Path, name: str, content: bytes | None, slug: str
 ) -> None:
-    (answers,) = answer(here / "x")
     (here / "y").mkdir()
     (here / name).write_bytes((here / "x/requests-0.jsonl").read_bytes() if content is None else content)
-    given = {"import-no-file": here / "y", "export-version": answers, "export-unreadable": answers}
-    imported(youden, given.get(slug, here / name), code=2, slug=slug)
+    imported(youden, here / "y" if slug == "import-no-file" else here / name, code=2, slug=slug)
 
 
 HOSTILE: list[dict[str, Any]] = [
@@ -381,7 +375,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     config = judge_config(NOWHERE, context=260, truncate="middle", max_tokens=8)
     questions = config.questions()
     assert 0 < questions.cut(plan).sum() < len(plan)
-    asked = Requests.of(config, plan, lengths={7, len(plan)})
+    asked = Requests.from_plan(config, plan)
     slow = {key: request for _, key, request in questions.all(plan)}
     names = [asked.name(at) for at in range(len(asked.key))]
     assert set(names) == set(slow)
@@ -389,7 +383,6 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
         messages = slow[names[at]].messages
         assert (characters, asked.n_messages) == (sum(len(one.content) for one in messages), len(messages))
     keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan)]
-    assert asked.digests == {n: hashlib.sha256(b"".join(keys[:n])).hexdigest() for n in (7, len(plan))}
     places = asked.find(as_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
     assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
     assert places[1:3] == [-1, -1]
@@ -481,7 +474,7 @@ def said(outcome: Completion | CallError | None) -> object:
 
 def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (answers,) = answer(here / "x")
-    monkeypatch.setattr("youden.judging.offline.importing_answers.MOST_BYTES", 1000)
+    monkeypatch.setattr("youden.judging.offline.importing_answers.MAX_REPLY_BYTES", 1000)
     rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
     ended = imported(youden, answers)
     assert "1 row cannot be read" in ended.err

@@ -22,17 +22,7 @@ from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
 from youden.judging.call.reply import MAX_REPLY_BYTES, believed_of, trusted, with_usage
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.offline.exporting import (
-    BYTES,
-    METADATA,
-    NAME,
-    Manifest,
-    Requests,
-    as_bytes,
-    asked_judges,
-    read_manifest,
-    refuse_other_plan,
-)
+from youden.judging.offline.exporting import KEY_BYTES, MANIFEST, Requests, as_bytes, asked_judges
 from youden.judging.offline.lines import LineReader, ResultLine, remember
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK, Served
@@ -68,24 +58,8 @@ def _answer_files(paths: Sequence[Path]) -> list[Path]:
 
 def _is_of_answers(path: Path, folder: Path) -> bool:
     hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    own = path.name == NAME or path.name.startswith("requests-")
+    own = path.name == MANIFEST or path.name.startswith("requests-")
     return path.suffix in _ENDINGS and path.is_file() and not hidden and not own
-
-
-def _manifest_of(path: Path) -> tuple[Path, Manifest] | None:
-    """What the export says that these answers are to: in the file itself or in its folder; None where nothing says it.
-
-    Raises: InputError [export-unreadable], [export-version], [import-unreadable].
-    """
-    if _is_parquet(path):
-        said = (_parquet(path).schema_arrow.metadata or {}).get(METADATA)
-        if said is not None:
-            return path, read_manifest(said, where=path)
-    beside = path.with_name(NAME)
-    try:
-        return (beside, read_manifest(beside.read_bytes(), where=beside)) if beside.is_file() else None
-    except OSError as error:
-        raise _unreadable(beside, error) from None
 
 
 def rows_of(path: Path) -> Iterator[list[ResultLine]]:
@@ -244,18 +218,12 @@ def import_answers(paths: Sequence[Path], plan: Plan, *, config: JudgeConfig, st
 
     An answer that `store` holds stays. What was spent on new ones is noted as unknown under `payer`.
 
-    Raises: InputError [export-no-calls], [import-no-file], [export-unreadable], [export-version], [export-other-plan] before
-    anything is written; [import-unreadable], [import-columns] with what was read before kept; [import-nothing],
-    [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
+    Raises: InputError [export-no-calls], [import-no-file] before anything is written; [import-unreadable], [import-columns] with
+    what was read before kept; [import-nothing], [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
     """
     files = _answer_files(paths)
-    said = dict(found for path in files if (found := _manifest_of(path)) is not None)
-    n_own = len(plan) - plan.n_follow_ups
-    lengths = {one.trials for one in said.values() if one.trials <= n_own}
     members = asked_judges(config)
-    taking = _Taking([Requests.of(one, plan, lengths=lengths) for one in members], store, payer)
-    for where, manifest in said.items():
-        refuse_other_plan(where, manifest, [(one.config, one.digests.get(manifest.trials)) for one in taking.asked])
+    taking = _Taking([Requests.from_plan(one, plan) for one in members], store, payer)
     for one in members:
         store.remember_judge(one.public())
     try:
@@ -360,7 +328,7 @@ class _Taking:
                 if len(self._taken.named) < _NAMED:
                     self._taken.named.append(str(row.key)[:_LONGEST])
             else:
-                yield names[2 * BYTES * n : 2 * BYTES * (n + 1)], whose, characters, row.outcome
+                yield names[2 * KEY_BYTES * n : 2 * KEY_BYTES * (n + 1)], whose, characters, row.outcome
 
     def _believed(self, said: Completion, judge: int, characters: int) -> Completion | CallError:
         """What is believed of it. A request has at least as many bytes as characters, and at most four times as many."""
