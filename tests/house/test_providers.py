@@ -65,8 +65,7 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
         return  # CI runs this file again where litellm is installed
     config = load_judge_config(name)
     found = table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
-    assert found is not None
-    assert (config.price_in, config.price_out) == (found.price_in, found.price_out)
+    assert (config.price_in, config.price_out) == found
 
 
 def test_prices_are_shipped_of_every_provider_that_has_an_address_but_openrouter() -> None:

@@ -19,11 +19,9 @@ from youden.judging.call.reply import (
     LONGEST_NAME,
     LONGEST_TOKEN,
     MOST_TOKENS,
-    Usage,
-    believed,
+    check_usage_of,
     checked,
     trusted,
-    with_usage,
 )
 from youden.judging.call.reply_errors import error_inside
 from youden.judging.offline.lines import results
@@ -226,37 +224,36 @@ REQUEST = Request("m", (Message("system", "s" * 280), Message("user", "ü" * 500
 N_BYTES = 1280
 
 
-def use(n_in: int, n_out: int, *, text: str = "YES", limit: int | None = 8) -> Usage:
-    return believed(replace(WHOLE, text=text, tokens_in=n_in, tokens_out=n_out), REQUEST, answer_limit=limit)
+def use(n_in: int, n_out: int, *, text: str = "YES", limit: int | None = 8) -> tuple[int, int, str | None]:
+    completion = replace(WHOLE, text=text, tokens_in=n_in, tokens_out=n_out)
+    checked, fault = check_usage_of(completion, REQUEST, answer_limit=limit)
+    return checked.tokens_in, checked.tokens_out, fault
 
 
 def test_honest_usage_is_believed_however_little_it_is() -> None:
     for n_in in (N_BYTES // LONGEST_TOKEN, 60, N_BYTES // 4, N_BYTES, BEYOND * N_BYTES):
-        assert use(n_in, 1) == Usage(n_in, 1)
-    assert use(100, 0, text="") == Usage(100, 0)
-    assert use(100, MOST_TOKENS, limit=None) == Usage(100, MOST_TOKENS)
+        assert use(n_in, 1) == (n_in, 1, None)
+    assert use(100, 0, text="") == (100, 0, None)
+    assert use(100, MOST_TOKENS, limit=None) == (100, MOST_TOKENS, None)
 
 
 def test_usage_that_cannot_be_is_named_and_not_believed() -> None:
     cases = [(0, 1), (N_BYTES // LONGEST_TOKEN - 1, 1), (100, 0), (10 * N_BYTES, 1), (100, 5000)]
     for n_in, n_out in cases:
-        assert use(n_in, n_out).doubt == (
-            f"it says {n_in:,} tokens in and {n_out:,} out of a request of {N_BYTES:,} bytes, which cannot be"
-        )
-        assert (use(n_in, n_out).tokens_in, use(n_in, n_out).tokens_out) == (0, 0)
-    assert use(100, 1, text="x" * 500).doubt is not None
+        fault = f"it says {n_in:,} tokens in and {n_out:,} out of a request of {N_BYTES:,} bytes, which cannot be"
+        assert use(n_in, n_out) == (0, 0, fault)
+    assert use(100, 1, text="x" * 500)[2] is not None
 
 
 def test_nothing_said_is_nothing_doubted() -> None:
-    assert use(0, 0) == Usage(0, 0, None)
-    assert with_usage(WHOLE, Usage(0, 0)) == replace(WHOLE, tokens_in=0, tokens_out=0)
+    assert use(0, 0) == (0, 0, None)
 
 
 @given(st.integers(0, MOST_TOKENS), st.integers(0, MOST_TOKENS))
 def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
-    found = use(n_in, n_out)
-    assert (found.tokens_in, found.tokens_out) in ((n_in, n_out), (0, 0))
-    assert found.tokens_in <= BEYOND * (N_BYTES + 24)
+    tokens_in, tokens_out, _ = use(n_in, n_out)
+    assert (tokens_in, tokens_out) in ((n_in, n_out), (0, 0))
+    assert tokens_in <= BEYOND * (N_BYTES + 24)
 
 
 @pytest.mark.parametrize(

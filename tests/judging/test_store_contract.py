@@ -219,35 +219,6 @@ def test_a_process_that_is_gone_is_one_of_this_machine_since_it_started() -> Non
     assert not is_gone(f"{machine.replace(started, 'another')} {ended.pid} x")
 
 
-def test_whoever_follows_sees_every_row_once_whatever_order_transactions_end_in(place: str) -> None:
-    """In PostgreSQL rows are numbered before they are committed: a slow writer's row must not be skipped."""
-    with open_store(place) as one, open_store(place) as two, open_store(place, read_only=True) as reader:
-        one.add("a", answer())
-        one.flush()
-        mark, seen = reader.since(0)
-        assert set(seen) == {"a"}
-        if "://" in place:
-            slow = one.place._connection
-            slow.execute("BEGIN")
-            one.add("b", answer())
-            one.flush()
-            two.add("c", answer())
-            two.flush()
-            mark, seen = reader.since(mark)
-            assert set(seen) <= {"c"}
-            slow.execute("COMMIT")
-        else:
-            for store, key in ((one, "b"), (two, "c")):
-                store.add(key, answer())
-                store.flush()
-        mark, more = reader.since(mark)
-        assert set(seen) ^ set(more) == {"b", "c"} or set(more) == {"b", "c"}
-        assert reader.since(mark)[1] == {}
-        one.add("b", answer("NO"), again=True)
-        one.flush()
-        assert reader.since(mark)[1] == {"b": answer("NO")}
-
-
 def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -> None:
     with (
         open_store(place) as opened,

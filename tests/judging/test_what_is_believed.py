@@ -23,7 +23,7 @@ from youden.judging.backend_records import BACKENDS, calling_judge
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import MOST_BYTES, ROOM, TOKEN
+from youden.judging.call.reply import MAX_REPLY_BYTES, ROOM, TOKEN
 from youden.judging.call.secrets import hidden_in_part, keep_secret
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.options import Asking
@@ -125,7 +125,7 @@ async def test_a_store_that_holds_a_reply_nobody_can_trust_opens_and_asks_it_aga
 
 @cache
 def bomb() -> bytes:
-    return gzip.compress(b" " * (MOST_BYTES + 1_000_000), 1)
+    return gzip.compress(b" " * (MAX_REPLY_BYTES + 1_000_000), 1)
 
 
 @pytest.mark.parametrize("status", [200, 503])

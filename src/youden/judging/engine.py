@@ -268,8 +268,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         await ask_all([Loop(outcomes, caller=caller, team=team)], outcomes.stop, grace=run.asking.grace)
     finally:
         store.flush()
-    of_the_bill = (*caller.lost.warnings(), *backend.warnings())
-    return _finished(run, config, store, trials.answers(store), trials.costs, of_the_bill=of_the_bill)
+    return _finished(run, config, store, trials.answers(store), trials.costs, warnings=backend.warnings())
 
 
 async def _in_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
@@ -317,7 +316,7 @@ def _finished(
     found: PlanAnswers,
     costs: Costs,
     *,
-    of_the_bill: tuple[Finding, ...] = (),
+    warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
     """The verdicts, billed by the books where there are some, with what has to be said of the bill, of who served them and of
     shortened texts."""
@@ -330,16 +329,9 @@ def _finished(
         tried = store.paid(books.tried_by) if books.tried_by else {}
         asked = set(found.key.tolist()) if tried else set()
         usd_tried = sum(one.usd for key, one in tried.items() if key.encode() in asked)
-    warnings = (*_about_use(config, run.budget), *of_the_bill, *drift, *_about_cuts(config.questions(), run))
+    costs_uncertain = run.budget.uncertain[config.name].findings(config.name)
+    warnings = (*costs_uncertain, *warnings, *drift, *_about_cuts(config.questions(), run))
     return found.verdicts(config.describe(), costs, usd_tried=usd_tried, warnings=warnings)
-
-
-def _about_use(config: JudgeConfig, budget: Budget) -> tuple[Finding, ...]:
-    doubted = budget.doubted.get(config.name)
-    if doubted is None:
-        return ()
-    message = doubted.in_words(config.name)
-    return (Finding("bill", message, facts={"n": doubted.n, "usd": doubted.usd, "doubted": config.name}),)
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:

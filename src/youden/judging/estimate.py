@@ -12,14 +12,14 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from youden.errors import YoudenError
-from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
+from youden.judging.config.judge_files import JudgeConfig, JudgeLike, price, resolve_judge
 from youden.judging.question.questions import CHARACTERS_A_TOKEN, Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
@@ -31,23 +31,16 @@ ASSUMED_SECONDS = 1.0
 """A call of a few hundred tokens with one word for an answer, where the judge's config does not say `seconds_per_call`."""
 
 
-@dataclass(frozen=True)
-class Duration:
-    """Expected minutes, None where nobody knows, and what they rest on in words."""
+def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> tuple[float | None, str]:
+    """Return the expected minutes, None if unknown, and what they rest on.
 
-    minutes: float | None
-    pace: str
-
-
-def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> Duration:
-    """The slowest of three: calls in flight, requests a minute, tokens (in and out) a minute. No retries, no 429s.
-
-    None for a judge that makes no calls, and for a batch, whose provider takes up to a day.
+    They are the slowest of three: calls in flight, requests per minute, tokens (in and out) per minute, without retries. None for
+    a judge that makes no calls, and for a batch, whose provider takes up to a day.
     """
     if not config.makes_calls:
-        return Duration(None, "")
+        return None, ""
     if config.batched:
-        return Duration(None, "a batch comes back within a day")
+        return None, "a batch comes back within a day"
     seconds = config.seconds_per_call or ASSUMED_SECONDS
     start, most = min(config.start_concurrency, config.concurrency), config.concurrency
     flight = seconds_in_flight(n_calls, seconds=seconds, start=start, most=most)
@@ -57,7 +50,7 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
         ways.append((n_calls / config.requests_per_minute, f"{config.requests_per_minute:g} requests a minute"))
     if config.tokens_per_minute is not None:
         ways.append((n_tokens / config.tokens_per_minute, f"{config.tokens_per_minute:g} tokens a minute"))
-    return Duration(*max(ways))
+    return max(ways)
 
 
 def seconds_in_flight(n_calls: int, *, seconds: float, start: int, most: int) -> float:
@@ -97,10 +90,13 @@ def cost_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
         return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
     tokens_in = -(-(plan.characters + config.overhead_characters * len(plan)) // CHARACTERS_A_TOKEN)
     tokens_out = config.answer_tokens * len(plan)
-    usd = None
-    if config.price_in is not None and config.price_out is not None:
-        usd = (tokens_in * config.price_in + tokens_out * config.price_out) / 1e6
+    usd = _usd(config, tokens_in, tokens_out)
     return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+
+def _usd(config: JudgeConfig, tokens_in: float, tokens_out: float) -> float | None:
+    usd = price(config, tokens_in, tokens_out)
+    return None if math.isnan(usd) else usd
 
 
 def estimate(
@@ -127,11 +123,9 @@ def estimate(
     encoding = _encoding_on_disk(config.model or "", os.environ if environment is None else environment)
     if encoding is not None and plan.source is not None and (rate := _tokens_a_character(encoding, plan.pool)):
         tokens_in = math.ceil((plan.characters + config.overhead_characters * len(plan)) * rate)
-        usd = cost.usd
-        if config.price_in is not None and config.price_out is not None:
-            usd = (tokens_in * config.price_in + cost.tokens_out * config.price_out) / 1e6
+        usd = _usd(config, tokens_in, cost.tokens_out)
         cost, tokenizer = replace(cost, tokens_in=tokens_in, usd=usd), str(encoding.name)
-    duration = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
+    minutes, pace = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
             questions = config.questions()
@@ -141,8 +135,8 @@ def estimate(
         cost,
         tokenizer=tokenizer,
         prices="" if cost.usd is None else config.price_source,
-        minutes=duration.minutes,
-        pace=duration.pace,
+        minutes=minutes,
+        pace=pace,
     )
 
 
@@ -157,10 +151,8 @@ def _net_of(cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[Keyed]
         n_asked, left = n_asked + len(asked), left + int(characters[asked].sum())
         stored += sum(key in settled for _, key in chunk)
     usd = None
-    if stored and config.price_in is not None and config.price_out is not None:
-        in_all, n = int(characters.sum()), len(characters)
-        tokens_in, tokens_out = cost.tokens_in * left / in_all, cost.tokens_out * n_asked / n
-        usd = (tokens_in * config.price_in + tokens_out * config.price_out) / 1e6
+    if stored:
+        usd = _usd(config, cost.tokens_in * left / int(characters.sum()), cost.tokens_out * n_asked / len(characters))
     return replace(cost, stored=stored, usd_left=usd)
 
 

@@ -25,7 +25,7 @@ from youden.report.data.answer_blocks import trials_on_disk
 from youden.report.data.ranking_tables import RankedAgent, rank_agents
 from youden.report.data.trial_rows import Column, Page, TrialFilter, TrialLine, TrialRows
 from youden.text.printable import printable
-from youden.types import MISSING_REASONS, Plan, Pool, Verdicts
+from youden.types import MISSING_REASONS, Completion, Plan, Pool, Verdicts
 from youden.types.pool import Bools, Floats, Positions
 
 
@@ -283,31 +283,27 @@ class LiveRun:
         n = len(self._plan)
         self._answer, self._hard = np.full(n, np.nan), np.full(n, np.nan)
         self._missing = np.full(n, _CODES["not_asked"], dtype=np.int8)
-        self._usd = 0.0
-        self._seen = 0
-        self._came: set[str] = set()
+        self._usd = np.zeros(n)
         self._state: LiveState | None = None
 
     def look(self) -> LiveState:
         """The run now. Raises: JudgeError where the store is damaged."""
         try:
             with open_store_of_folder(self._store) as store:
-                self._seen, fresh = store.since(self._seen)
-                failed = store.failures([key for key in self._rows if key not in self._came])
+                outcomes = store.known([key for key, rows in self._rows.items() if self._missing[rows[0]] != 0])
         except ConfigError:
-            fresh, failed = {}, {}  # nothing was asked yet, so there is no store
-        mine = {key: completion for key, completion in fresh.items() if key in self._rows}
-        for key, completion in mine.items():
-            reading = self._questions.read(completion)
+            outcomes = {}  # nothing was asked yet, so there is no store
+        before = self._missing.copy()
+        for key, outcome in outcomes.items():
             rows = self._rows[key]
-            self._answer[rows], self._hard[rows] = reading.answer, reading.hard
-            self._missing[rows] = _CODES[reading.missing]
-            self._usd += price(self._judge, completion.tokens_in, completion.tokens_out)
-        self._came |= mine.keys()
-        given_up = [row for key in failed.keys() - mine.keys() for row in self._rows[key]]
-        news = bool(mine) or bool((self._missing[given_up] != _CODES["failed"]).any())
-        self._missing[given_up] = _CODES["failed"]
-        if news or self._state is None:
+            if isinstance(outcome, Completion):
+                reading = self._questions.read(outcome)
+                self._answer[rows], self._hard[rows] = reading.answer, reading.hard
+                self._missing[rows] = _CODES[reading.missing]
+                self._usd[rows[0]] = price(self._judge, outcome.tokens_in, outcome.tokens_out)
+            else:
+                self._missing[rows] = _CODES["failed"]
+        if self._state is None or (before != self._missing).any():
             self._state = self._summed_up()
         return self._state
 
@@ -320,7 +316,7 @@ class LiveRun:
             n_answered=int(answered.sum()),
             n_missing=int((came & ~answered).sum()),
             n_yes=int((self._hard == 1).sum()),
-            usd=None if np.isnan(self._usd) else self._usd,
+            usd=None if np.isnan(self._usd).any() else float(self._usd.sum()),
             ranking=ranking,
             why_no_ranking=why_not,
         )

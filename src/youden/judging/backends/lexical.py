@@ -105,12 +105,12 @@ class Lexical:
 
         answer, hard = np.empty(len(plan)), np.empty(len(plan))
         for m, model in enumerate(models):
-            cut = _fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
+            scale, threshold = _fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
             trial = np.flatnonzero(kept_out == model)
             mass = shared_mass(matrix, first[trial], second[trial], weights=weights[m])
             mass *= share[first[trial], m] * share[second[trial], m]
-            answer[trial] = np.clip(mass / cut.scale, 0.0, 1.0)
-            hard[trial] = mass >= cut.threshold
+            answer[trial] = np.clip(mass / scale, 0.0, 1.0)
+            hard[trial] = mass >= threshold
 
         return Verdicts(
             plan=plan,
@@ -190,18 +190,12 @@ def sample_pairs(
     return first, partner + skipped + (start[first] if paired else 0)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """What turns a similarity into answers, in the similarity's unit (nats of idf)."""
+def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
+    """Return (scale, threshold), in nats of idf.
 
-    scale: float
-    threshold: float
+    Scale: the 95th percentile of paired similarities. Threshold: the lowest that maximises TPR − FPR of 'similarity ≥ it'.
 
-
-def _fit_cut(paired: Floats, independent: Floats) -> Cut:
-    """Scale: the 95th percentile of paired similarities. Threshold: the lowest that maximises TPR − FPR of 'similarity ≥ it'.
-
-    Raises: JudgeError [lexical-nothing-shared] where an arm is empty or the scale is 0.
+    Raises: JudgeError [lexical-nothing-shared] if a trial type has no pairs or the scale is 0.
     """
     scale = float(np.quantile(paired, SCALE_QUANTILE)) if paired.size and independent.size else 0.0
     if scale == 0.0:
@@ -214,7 +208,7 @@ def _fit_cut(paired: Floats, independent: Floats) -> Cut:
     candidates = np.unique(paired)
     tpr = 1 - np.searchsorted(np.sort(paired), candidates) / paired.size
     fpr = 1 - np.searchsorted(np.sort(independent), candidates) / independent.size
-    return Cut(scale, float(candidates[np.argmax(tpr - fpr)]))
+    return scale, float(candidates[np.argmax(tpr - fpr)])
 
 
 def _kept_shares(mass: Floats, item_of: Index) -> Floats:

@@ -120,21 +120,6 @@ class ErrorParts(NamedTuple):
     message: object
 
 
-class AccountError(NamedTuple):
-    """An error about the account.
-
-    Attributes
-    ----------
-    status : int
-        402 if there is no credit left, 401 if the key is not valid.
-    wording : str or None
-        The part of the message that identifies the error; None if a code does.
-    """
-
-    status: int
-    wording: str | None = None
-
-
 def error_parts(body: object) -> ErrorParts:
     """Find the codes and the message in the parsed body of an error.
 
@@ -173,7 +158,7 @@ def _codes_of(holders: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
                 yield code
 
 
-def account_error(codes: Iterable[object], message: object) -> AccountError | None:
+def account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
     """Find the account error that the codes or the message of an error report.
 
     Parameters
@@ -185,25 +170,29 @@ def account_error(codes: Iterable[object], message: object) -> AccountError | No
 
     Returns
     -------
-    AccountError or None
-        None if neither a code nor the message shows that the error is about the account.
+    status : int
+        402 if there is no credit left, 401 if the key is not valid.
+    wording : str or None
+        The part of the message that identifies the error; None if a code does.
+
+    None in place of both if neither a code nor the message shows that the error is about the account.
 
     Examples
     --------
     >>> account_error(["invalid_request_error"], "Your credit balance is too low to access the API.")
-    AccountError(status=402, wording='credit balance is too low')
+    (402, 'credit balance is too low')
     >>> account_error(["INVALID_ARGUMENT", "API_KEY_INVALID"], "")
-    AccountError(status=401, wording=None)
+    (401, None)
     """
     for code in codes:
         # Amazon writes "namespace#Name"
         if isinstance(code, str) and (status := _STATUS_OF_CODE.get(code.rpartition("#")[2].casefold())):
-            return AccountError(status)
+            return status, None
     if isinstance(message, str):
         text = " ".join(message.split())
         for status, pattern in _PATTERNS.items():
             if (match := pattern.search(text)) is not None:
-                return AccountError(status, match[0])
+                return status, match[0]
     return None
 
 

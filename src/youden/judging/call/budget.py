@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import defaultdict
 from dataclasses import dataclass
+
+from youden.types import Finding
 
 PARTS = 1e12
 """Reservations are whole millionths of a millionth of a USD: sums of them are exact, whatever their order."""
@@ -20,32 +23,73 @@ class OutOfMoneyError(Exception):
 
 
 @dataclass
-class DoubtedUse:
-    """Answers of one model whose reported token counts are missing or not credible; `usd` is the most they can have cost."""
+class UncertainCosts:
+    """Calls of one model whose cost is not certain.
 
-    n: int = 0
-    usd: float = 0.0
+    Attributes
+    ----------
+    n_unreported : int
+        Answers whose reported token counts are missing or not possible.
+    usd_unreported : float
+        The most that they can have cost, in USD.
+    example : str or None
+        The fault of one such report.
+    n_lost : int
+        Calls that were sent and got no reply.
+    usd_lost, max_usd_lost : float
+        USD booked for them (what such calls usually cost), and the most that they can have cost.
+    """
+
+    n_unreported: int = 0
+    usd_unreported: float = 0.0
     example: str | None = None
+    n_lost: int = 0
+    usd_lost: float = 0.0
+    max_usd_lost: float = 0.0
 
-    def in_words(self, model: str) -> str:
-        """Format the note on how these answers are booked."""
+    def describe_unreported(self, model: str) -> str:
+        """Describe how answers without a possible usage are booked; empty if there are none."""
+        if not self.n_unreported:
+            return ""
         example = "" if self.example is None else f" (one of them: {self.example})"
         return (
-            f"{self.n:,} answers of '{model}' reported no credible token usage{example}. They are booked at the most that they "
-            f"can have cost, {self.usd:.6g} USD. Check the provider's bill."
+            f"{self.n_unreported:,} answers of '{model}' reported no credible token usage{example}. They are booked at the most "
+            f"that they can have cost, {self.usd_unreported:.6g} USD. Check the provider's bill."
         )
+
+    def findings(self, model: str) -> tuple[Finding, ...]:
+        """Return one finding for each kind of uncertain cost."""
+        found = []
+        if self.n_unreported:
+            message = self.describe_unreported(model)
+            found.append(
+                Finding(
+                    "bill",
+                    message,
+                    facts={"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model},
+                )
+            )
+        if self.n_lost:
+            message = (
+                f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
+                f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.max_usd_lost:.6g} USD, which is "
+                "what the cap counts."
+            )
+            lost = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            found.append(Finding("bill", message, facts=lost))
+        return tuple(found)
 
 
 class Budget:
     """USD spent and allowed. `spent` is NaN where prices are unknown. Several event loops may use it, one after the other.
 
-    doubted: by model, answers that are booked at their maximum cost, because their token usage is unknown.
+    uncertain: by model, calls whose cost is not certain.
     """
 
     def __init__(self, cap: float | None) -> None:
         self.cap = math.inf if cap is None else cap
         self.spent = 0.0
-        self.doubted: dict[str, DoubtedUse] = {}
+        self.uncertain: defaultdict[str, UncertainCosts] = defaultdict(UncertainCosts)
         self._reserved = 0
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -54,17 +98,26 @@ class Budget:
         """USD spent under the cap, by others too where it is shared."""
         return self.spent
 
-    def doubt(self, model: str, usd: float, reported: str | None) -> None:
-        """Count an answer without a credible usage, booked at `usd`; reported: the usage that it reported, if any."""
+    def record_unreported(self, model: str, usd: float, fault: str | None) -> None:
+        """Record an answer without a possible usage, booked at `usd`; fault: of the usage that it reported, if any."""
         if usd > 0:
-            use = self.doubted.setdefault(model, DoubtedUse())
-            use.n += 1
-            use.usd += usd
-            use.example = use.example or reported
+            costs = self.uncertain[model]
+            costs.n_unreported += 1
+            costs.usd_unreported += usd
+            costs.example = costs.example or fault
+
+    def record_lost_call(self, model: str, usd: float, max_usd: float) -> None:
+        """Record a call that was sent and got no reply, booked at `usd` and costing at most `max_usd`."""
+        if max_usd > 0:
+            costs = self.uncertain[model]
+            costs.n_lost += 1
+            costs.usd_lost += usd
+            costs.max_usd_lost += max_usd
 
     def doubts(self) -> str:
-        """Return the notes on all such answers, as one text; empty if there are none."""
-        return " ".join(use.in_words(model) for model, use in self.doubted.items())
+        """Describe all answers without a possible usage; empty if there are none."""
+        notes = [costs.describe_unreported(model) for model, costs in self.uncertain.items()]
+        return " ".join(filter(None, notes))
 
     def fits(self, usd: float) -> bool:
         """Whether so much could be set aside now."""

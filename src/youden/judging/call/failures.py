@@ -128,14 +128,10 @@ def http_error(
     account = account_error(codes, message if kind == "rejected" and status in _WORDED else "")
     if account is None:
         return CallError(reason, kind=kind, status=status, retry_after=retry_after)
-    keeps_status = account.status == NO_CREDIT and status not in _STOP
-    return CallError(
-        reason,
-        kind="stop",
-        status=status if keeps_status and account.wording is None else account.status,
-        retry_after=retry_after,
-        wording=account.wording,
-    )
+    account_status, wording = account
+    keeps_status = account_status == NO_CREDIT and status not in _STOP and wording is None
+    shown_status = status if keeps_status else account_status
+    return CallError(reason, kind="stop", status=shown_status, retry_after=retry_after, wording=wording)
 
 
 def unless_echoed(error: CallError, request: Request) -> CallError:

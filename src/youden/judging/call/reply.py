@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from youden.judging.call.failures import CallError
@@ -60,19 +60,10 @@ ROUNDING = 1e-3
 """Log-probabilities so little above 0 are rounding, and are 0."""
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Tokens a call used. Both are 0 where nobody can say; `doubt` then says what was said instead, None where nothing was."""
-
-    tokens_in: int
-    tokens_out: int
-    doubt: str | None = None
-
-
 def checked(reply: object, *, seconds: float) -> Completion:
     """The completion that a chat reply, parsed from JSON, holds.
 
-    tokens_in and tokens_out are both 0 where either is no count; `believed` looks at them once more beside the request.
+    tokens_in and tokens_out are both 0 where either is no count; `check_usage` compares them with the request.
 
     Raises: CallError, to be tried again, where the reply is no completion that can be trusted; as `error_inside` where it is an
     error with a status that says otherwise.
@@ -172,32 +163,51 @@ def _without_secrets(said: Completion) -> Completion:
     )
 
 
-def believed(completion: Completion, request: Request, *, answer_limit: int | None) -> Usage:
-    """What `completion` says it used, held against `request`.
-
-    Fewer tokens than any tokenizer makes of the request's bytes, or of the answer's, are no count of this call; nor are more
-    than BEYOND times the most there can be. answer_limit: the most tokens of an answer, None where nothing bounds it.
-
-    Raises: CallError, rejected, where the answer is longer than so many tokens can be. It is never cut.
-    """
+def check_usage_of(
+    completion: Completion, request: Request, *, answer_limit: int | None
+) -> tuple[Completion, str | None]:
+    """Check the token counts of the reply to a request, see `check_usage`."""
     n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
-    return believed_of(completion, n_bytes=n_bytes, n_messages=len(request.messages), answer_limit=answer_limit)
+    return check_usage(completion, n_bytes=n_bytes, n_messages=len(request.messages), answer_limit=answer_limit)
 
 
-def believed_of(completion: Completion, *, n_bytes: int, n_messages: int, answer_limit: int | None) -> Usage:
-    """As `believed`, of a request whose messages have so many bytes in UTF-8."""
+def check_usage(
+    completion: Completion, *, n_bytes: int, n_messages: int, answer_limit: int | None
+) -> tuple[Completion, str | None]:
+    """Check that the token counts of a completion are possible.
+
+    Fewer tokens than any tokenizer makes of the request's bytes, or of the answer's, are no count of this call; nor are more than
+    BEYOND times the most there can be.
+
+    Parameters
+    ----------
+    completion : Completion
+    n_bytes, n_messages : int
+        Size of the request's messages in UTF-8, and their number.
+    answer_limit : int or None
+        Largest number of tokens of an answer; None if nothing limits it.
+
+    Returns
+    -------
+    completion : Completion
+        With token counts of 0 if they are not possible.
+    fault : str or None
+        What is wrong with them; None also if there are none.
+
+    Raises
+    ------
+    CallError
+        Of kind `rejected`, if the answer is longer than its tokens can be. It is never cut.
+    """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
-    if not n_in and not n_out:
-        return Usage(0, 0)
-    most_in = BEYOND * (n_bytes + 8 * n_messages + 8)
-    most_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, REASONING)
-    least_out = math.ceil(_n_bytes(completion.text) / LONGEST_TOKEN)
-    if not max(1, n_bytes // LONGEST_TOKEN) <= n_in <= most_in or not least_out <= n_out <= most_out:
-        return Usage(
-            0, 0, f"it says {n_in:,} tokens in and {n_out:,} out of a request of {n_bytes:,} bytes, which cannot be"
-        )
-    return Usage(n_in, n_out)
+    min_in, max_in = max(1, n_bytes // LONGEST_TOKEN), BEYOND * (n_bytes + 8 * n_messages + 8)
+    min_out = math.ceil(_n_bytes(completion.text) / LONGEST_TOKEN)
+    max_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, REASONING)
+    if (min_in <= n_in <= max_in and min_out <= n_out <= max_out) or not (n_in or n_out):
+        return completion, None
+    fault = f"it says {n_in:,} tokens in and {n_out:,} out of a request of {n_bytes:,} bytes, which cannot be"
+    return replace(completion, tokens_in=0, tokens_out=0), fault
 
 
 def _check_length(said: Completion, answer_limit: int | None) -> None:
@@ -212,13 +222,6 @@ def _check_length(said: Completion, answer_limit: int | None) -> None:
 
 def _n_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
-def with_usage(completion: Completion, usage: Usage) -> Completion:
-    """`completion` with what is believed of its use."""
-    if (completion.tokens_in, completion.tokens_out) == (usage.tokens_in, usage.tokens_out):
-        return completion
-    return replace(completion, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
 
 
 def _joined(content: Any) -> tuple[Any, str | None]:

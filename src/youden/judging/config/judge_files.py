@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic import ValidationError
@@ -29,6 +28,9 @@ from youden.resources import find, report_shadow, report_shadow_at, roots, shipp
 from youden.text.yaml_text import misfit, read_yaml, unknown_key
 from youden.types.pool import Json
 
+if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
+
 JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
 """What a public function takes as its `judge`."""
 
@@ -37,18 +39,10 @@ PRICES = "prices.json"
 """In configs/: of litellm's table the chat models of the providers that are known here, with its version and its day."""
 
 
-@dataclass(frozen=True)
-class TablePrice:
-    """USD per million tokens, and the table they are from."""
+def table_price(config: JudgeConfig) -> tuple[float, float] | None:
+    """Return USD per million tokens in and out by litellm's table.
 
-    price_in: float
-    price_out: float
-    source: str
-
-
-def table_price(config: JudgeConfig) -> TablePrice | None:
-    """The price of the model. None where litellm is not installed or does not know it (0 stands for that too), and
-    at an address of somebody's own, where it may cost anything.
+    None if the table does not know the model (0 stands for that too), and at an address of one's own, where it may cost anything.
     """
     backend, model = config.backend, config.model
     if model is None or config.address not in ("", backend_of(backend).address):
@@ -59,7 +53,7 @@ def table_price(config: JudgeConfig) -> TablePrice | None:
     price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if not price_in or not price_out:
         return None
-    return TablePrice(round(1e6 * price_in, 6), round(1e6 * price_out, 6), _source())
+    return round(1e6 * price_in, 6), round(1e6 * price_out, 6)
 
 
 def _entry(backend: str, model: str) -> Mapping[str, Any]:
@@ -100,32 +94,7 @@ _WITHOUT_CALLS = JudgeConfig.__annotations__.keys() | {"backend", "parameters"}
 _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
-class JudgeOfRun(Protocol):
-    """The part of a run's config that describes its judge.
-
-    Attributes
-    ----------
-    judge : str or dict
-        Name, path or keys of the judge.
-    beside : Path
-        Folder of the config.
-    file : Path or None
-        The config itself.
-    judge_name : str or None
-        Name by which the path in `judge` was found.
-    """
-
-    @property
-    def judge(self) -> str | dict[str, Any]: ...
-    @property
-    def beside(self) -> Path: ...
-    @property
-    def file(self) -> Path | None: ...
-    @property
-    def judge_name(self) -> str | None: ...
-
-
-def load_judge_of_run(config: JudgeOfRun) -> JudgeConfig:
+def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     """Load the judge of a run, whose key may be in a file `.env` next to the run's config. Raises: as `load_judge_config`."""
     name = config.judge_name
     if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
@@ -289,7 +258,7 @@ def _checked(
         )
     unpriced = config.price_in is None and config.price_out is None
     if config.makes_calls and unpriced and (found := table_price(config)):
-        return config.priced(found.price_in, found.price_out, source=found.source)
+        return config.priced(*found, source=_source())
     return config
 
 

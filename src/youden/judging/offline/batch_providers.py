@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -51,26 +51,21 @@ class BatchProvider(Protocol):
 
     async def upload(self, text: bytes) -> str:
         """The id of a new file of requests."""
-        ...
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:
         """The id of the batch of an uploaded file; never a second one of the same file.
 
         Raises: CallError, `free` only where no batch of the file was begun.
         """
-        ...
 
     async def look(self, batch: str) -> BatchState:
         """How far a batch is. Raises: CallError, to be tried again, where what the provider says is no known state."""
-        ...
 
     async def fetch(self, file: str) -> bytes:
         """The text of a result file."""
-        ...
 
     async def aclose(self) -> None:
         """Let go of what is held open."""
-        ...
 
 
 NOT_FOUND = 404
@@ -84,7 +79,7 @@ class FolderBatches:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._counted: dict[str, tuple[tuple[int, int], _Lines]] = {}
+        self._counted: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
 
     async def upload(self, text: bytes) -> str:
         """Leave a file of requests; the same requests again, while nobody answered them, are the same file."""
@@ -106,17 +101,17 @@ class FolderBatches:
         answers = self._answers(batch)
         with _explained():
             told_done = answers.with_suffix(".done").exists()
-            wanted = self._read(self._folder / batch).keys
-            found = self._read(answers) if answers.exists() else _Lines()
-        done = found.keys & wanted
+            wanted, _ = self._read(self._folder / batch)
+            answered, n_unreadable = self._read(answers) if answers.exists() else (set(), 0)
+        done = answered & wanted
         if done == wanted:
             return BatchState("completed", ended=True, n_done=len(done), files=(answers.name,))
         if not told_done:
             return BatchState("waiting", ended=False, n_done=len(done))
-        if not done or found.n_odd:
+        if not done or n_unreadable:
             raise CallError(
                 f"{answers.with_suffix('.done').name} is there, but {answers.name} holds {len(done):,} results and "
-                f"{found.n_odd:,} lines that cannot be read: finish it, or take those lines out.",
+                f"{n_unreadable:,} lines that cannot be read: finish it, or take those lines out.",
                 kind="retry",
             )
         return BatchState("ended short", ended=True, n_done=len(done), files=(answers.name,), n_lines=len(done))
@@ -132,8 +127,8 @@ class FolderBatches:
     def _answers(self, requests: str) -> Path:
         return self._folder / requests.replace("requests-", "answers-", 1)
 
-    def _read(self, path: Path) -> _Lines:
-        """What a file's lines are; it is read again only where it has changed."""
+    def _read(self, path: Path) -> tuple[set[str], int]:
+        """Return the keys of a file's lines, and how many lines have none; read it again only if it has changed."""
         now = path.stat().st_size, path.stat().st_mtime_ns
         known = self._counted.get(path.name)
         if known is None or known[0] != now:
@@ -141,16 +136,8 @@ class FolderBatches:
             with path.open("rb") as file:
                 every = [read(line).key for line in file if line.strip()]
             keys = [key for key in every if isinstance(key, str)]
-            known = self._counted[path.name] = now, _Lines(set(keys), len(every) - len(keys))
+            known = self._counted[path.name] = now, (set(keys), len(every) - len(keys))
         return known[1]
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """The keys of a file's lines, and how many have none."""
-
-    keys: set[str] = field(default_factory=set)
-    n_odd: int = 0
 
 
 @contextmanager

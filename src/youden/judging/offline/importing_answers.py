@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from youden.decompression import open_parquet, unpacked
 from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
-from youden.judging.call.reply import MAX_REPLY_BYTES, believed_of, trusted, with_usage
+from youden.judging.call.reply import MAX_REPLY_BYTES, check_usage, trusted
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.offline.exporting import KEY_BYTES, MANIFEST, Requests, as_bytes, asked_judges
 from youden.judging.offline.lines import LineReader, ResultLine, remember
@@ -334,11 +334,13 @@ class _Taking:
         """What is believed of it. A request has at least as many bytes as characters, and at most four times as many."""
         asked = self.asked[judge]
         try:
-            usage = believed_of(said, n_bytes=characters, n_messages=asked.n_messages, answer_limit=self._limits[judge])
+            completion, fault = check_usage(
+                said, n_bytes=characters, n_messages=asked.n_messages, answer_limit=self._limits[judge]
+            )
         except CallError as error:
             return error
-        self._taken.doubted += usage.doubt is not None
-        return said if usage.doubt is None else with_usage(said, usage)
+        self._taken.doubted += fault is not None
+        return completion
 
     def _serves(self, judge: int, said: Completion) -> None:
         if (who := (judge, said.model, said.fingerprint)) not in self._who:

@@ -16,7 +16,7 @@ import numpy as np
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, ends_the_run, http_error, unless_echoed
-from youden.judging.call.reply import believed, with_usage
+from youden.judging.call.reply import check_usage_of
 from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.offline.batch_claims import BatchClaims
 from youden.judging.offline.batch_providers import NOT_FOUND, BatchProvider, BatchState, LineError
@@ -332,14 +332,14 @@ class InBatches:
         """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
         if isinstance(outcome, Completion):
             try:
-                usage = believed(outcome, call.request, answer_limit=self._config.answer_limit)
+                outcome, fault = check_usage_of(outcome, call.request, answer_limit=self._config.answer_limit)
             except CallError as error:
                 outcome, usd = error, worst
             else:
-                outcome, said = with_usage(outcome, usage), bool(usage.tokens_in or usage.tokens_out)
-                usd = price(self._config, usage.tokens_in, usage.tokens_out) if said else worst
-                if not said:
-                    self._budget.doubt(self._config.name, worst, usage.doubt)
+                is_reported = bool(outcome.tokens_in or outcome.tokens_out)
+                usd = price(self._config, outcome.tokens_in, outcome.tokens_out) if is_reported else worst
+                if not is_reported:
+                    self._budget.record_unreported(self._config.name, worst, fault)
         else:
             outcome = unless_echoed(outcome, call.request)
             usd = 0.0 if outcome.free else worst

@@ -11,7 +11,7 @@ import orjson
 from youden.judging.call.account_errors import ErrorParts, error_parts
 from youden.judging.call.connection import request_body
 from youden.judging.call.failures import CallError, http_error, in_words
-from youden.judging.call.reply import checked, tokens_in_answer
+from youden.judging.call.reply import checked
 from youden.judging.call.reply_errors import coded_error, object_or_empty
 from youden.judging.scheduler.options import Limits
 from youden.text.json_text import parse_json
@@ -20,15 +20,10 @@ from youden.types import Completion, Request
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 
 
-_REPEATED = 4096
-"""Answers that are known again; most judges say one word, so that most answers are like another."""
-_LONGEST_REPEATED = 200
-"""Characters of such an answer."""
-_PLAIN = {
-    (int, str, str, str, int, int, int, str),
-    (int, str, str, str, int, int, int, type(None)),
-}
-"""Types of what an ordinary result line says: 1 and True are not the same."""
+_MAX_REMEMBERED = 4096
+_MAX_REMEMBERED_BYTES = 2000
+_MAX_TEXT = 200
+"""Longest line and longest answer that are remembered; most judges say one word, so that most answers are like another."""
 
 
 @dataclass(frozen=True)
@@ -77,26 +72,43 @@ def results(text: bytes) -> Iterator[tuple[str, Completion | CallError]]:
 
 
 class LineReader:
-    """Reads result lines. Answers that say the same are checked once."""
+    """Reads result lines. Bodies that differ only in their id and time are checked once."""
 
     def __init__(self) -> None:
-        self._seen: dict[object, Completion] = {}
+        self._remembered: dict[object, Completion] = {}
 
     def read(self, line: bytes) -> ResultLine:
-        """What a line says."""
+        """Read one line."""
         try:
             result = parse_json(line).value
         except ValueError:
             return ResultLine(None, None)
         if not isinstance(result, dict):
             return ResultLine(None, None)
-        said = _plain(result)
-        outcome: Completion | CallError | None = None if said is None else self._seen.get(said)
+        is_long = len(line) > _MAX_REMEMBERED_BYTES
+        content = None if is_long or b"NaN" in line or b"Infinity" in line else _content_without_ids(result)
+        outcome: Completion | CallError | None = self._remembered.get(content)
         if outcome is None:
             outcome = outcome_of(result)
-            if said is not None:
-                remember(self._seen, said, outcome)
+            if content is not None:
+                remember(self._remembered, content, outcome)
         return ResultLine(result.get("custom_id"), outcome)
+
+
+def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
+    """Return what decides the outcome of a line without NaN or infinity, as JSON; None if it is not a plain reply."""
+    try:
+        response = result["response"]
+        body = {**response["body"], "id": None, "created": None}
+        return orjson.dumps([response["status_code"], body, result.get("error")])
+    except (KeyError, TypeError):
+        return None
+
+
+def remember(remembered: dict[object, Completion], content: object, outcome: Completion | CallError | None) -> None:
+    """Add the answer of a row with this content, while there is room."""
+    if isinstance(outcome, Completion) and len(outcome.text) <= _MAX_TEXT and len(remembered) < _MAX_REMEMBERED:
+        remembered[content] = outcome
 
 
 def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
@@ -118,35 +130,3 @@ def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
         return checked(body, seconds=0.0)
     except CallError as error:
         return error
-
-
-def _plain(result: Mapping[str, Any]) -> tuple[object, ...] | None:
-    """All that an ordinary line says of its answer; None for another, which is looked at by itself."""
-    try:
-        response = result["response"]
-        body = response["body"]
-        choice, usage = body["choices"][0], body["usage"]
-        message = choice["message"]
-        if choice.get("logprobs") is not None or message.get("refusal") or message.get("provider_specific_fields"):
-            return None
-        if body.get("error") or choice.get("error") or message.get("error") or not message["content"]:
-            return None
-        said = (
-            response["status_code"],
-            message["content"],
-            choice["finish_reason"],
-            body["model"],
-            usage["prompt_tokens"],
-            usage["completion_tokens"],
-            tokens_in_answer(usage),
-            body.get("system_fingerprint"),
-        )
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return None
-    return said if tuple(map(type, said)) in _PLAIN else None
-
-
-def remember(seen: dict[object, Completion], said: object, outcome: Completion | CallError | None) -> None:
-    """Know an answer again; those that say much are looked at anew."""
-    if isinstance(outcome, Completion) and len(outcome.text) <= _LONGEST_REPEATED and len(seen) < _REPEATED:
-        seen[said] = outcome

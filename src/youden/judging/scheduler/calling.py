@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from youden.judging.call.budget import Budget, TypicalUse
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError
 from youden.judging.call.pace import Concurrency, Pace
-from youden.judging.call.reply import believed, with_usage
+from youden.judging.call.reply import check_usage_of
 from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.question.questions import characters
 from youden.judging.scheduler.circuit_breaker import CircuitBreaker
 from youden.judging.store.plan_answers import Call
-from youden.types import Completion, Finding, Request
+from youden.types import Completion, Request
 
 
 class Caller:
@@ -34,7 +33,6 @@ class Caller:
         self.breaker = CircuitBreaker(config.outage)
         self.stopped = False
         self.is_held: Callable[[], bool] = lambda: True
-        self.lost = LostCalls()
         self._usual = TypicalUse()
         self._answer_limit = config.answer_limit
         self.paced: set[asyncio.Timeout] = set()
@@ -68,15 +66,15 @@ class Caller:
         try:
             thought = await self._let_through(call.request)
             spent = worst
-            said = await within(self.config.timeout, self.backend.open().answer(call.request))
-            usage = believed(said, call.request, answer_limit=self._answer_limit)
-            completion = with_usage(said, usage)
-            if usage.tokens_in or usage.tokens_out:
-                spent = price(self.config, usage.tokens_in, usage.tokens_out)
-                self._usual.saw(usage.tokens_in, usage.tokens_out, most_in=most_in)
-                self.pace.settle(thought, usage.tokens_in + usage.tokens_out)
+            reply = await within(self.config.timeout, self.backend.open().answer(call.request))
+            completion, fault = check_usage_of(reply, call.request, answer_limit=self._answer_limit)
+            tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
+            if tokens_in or tokens_out:
+                spent = price(self.config, tokens_in, tokens_out)
+                self._usual.saw(tokens_in, tokens_out, most_in=most_in)
+                self.pace.settle(thought, tokens_in + tokens_out)
             else:
-                self.budget.doubt(self.config.name, worst, usage.doubt)
+                self.budget.record_unreported(self.config.name, worst, fault)
             booked = spent
         except CallError as error:
             if error.free:
@@ -88,7 +86,8 @@ class Caller:
             self.budget.settle(worst, spent)
             if booked is None:
                 booked = price(self.config, *self._usual.at_most(most_in, most_out)) if spent else 0.0
-                self.lost.count(booked, worst if spent else 0.0)
+                if spent:
+                    self.budget.record_lost_call(self.config.name, booked, worst)
             call.last_usd = booked
             call.usd += booked
         self.concurrency.succeeded()
@@ -120,42 +119,6 @@ async def within(seconds: float, answer: Awaitable[Completion]) -> Completion:
             return await answer
     except TimeoutError:
         raise CallError(f"No reply within {seconds:g} s.", kind="retry") from None
-
-
-@dataclass
-class LostCalls:
-    """Calls that were sent and got no reply.
-
-    Attributes
-    ----------
-    n : int
-        Number of such calls that may have cost something.
-    usd : float
-        USD booked for them: what such calls usually cost.
-    most : float
-        The most that they can have cost, in USD.
-    """
-
-    n: int = 0
-    usd: float = 0.0
-    most: float = 0.0
-
-    def count(self, booked: float, worst: float) -> None:
-        """Count one call, booked at `booked` USD and costing at most `worst` USD; both are 0 if it surely cost nothing."""
-        self.n += worst > 0
-        self.usd += booked
-        self.most += worst
-
-    def warnings(self) -> tuple[Finding, ...]:
-        """Return a finding on the cost of these calls; none if they surely cost nothing."""
-        if not self.n:
-            return ()
-        message = (
-            f"{self.n:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
-            f"{self.usd:.6g} USD, what such calls usually cost; at most they cost {self.most:.6g} USD, which is "
-            "what the cap counts."
-        )
-        return (Finding("bill", message, facts={"n": self.n, "usd": self.usd, "most": self.most}),)
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:

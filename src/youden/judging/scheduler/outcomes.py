@@ -30,33 +30,26 @@ class Work(Protocol):
 
     def __len__(self) -> int:
         """How many rows there are."""
-        ...
 
     def keys(self) -> Iterator[tuple[int, str]]:
         """(row, key) of every row, in order; rows with the same key share a call."""
-        ...
 
     def request(self, row: int, key: str) -> Request:
         """What has to be sent for this row, whose key is `key`."""
-        ...
 
     def fits(self, request: Request) -> bool:
         """Whether the request can be sent at all."""
-        ...
 
     def is_answer(self, completion: Completion) -> bool:
         """Whether the completion is one that need not be asked again under `retry_failed`."""
-        ...
 
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
         """Take what came of these rows; None was not asked. Returns 'answered', or the reason why there is no answer."""
-        ...
 
     def out_of_money(self, budget: Budget) -> BudgetError:
         """What to say where the cap does not allow the next call."""
-        ...
 
 
 @dataclass(eq=False)

@@ -1,6 +1,6 @@
 """What was paid for, kept: raw answers under the key of the request that was sent, and the books of who paid what for them.
 
-What a store offers, whatever it is kept in: `answers`, `failures` and `since` read; `add` keeps what came of a call and `pay`
+What a store offers, whatever it is kept in: `known`, `answers` and `failures` read; `add` keeps what came of a call and `pay`
 what it cost, both on disk after the same `flush`; `paid` reads the books; `claims` are who asks what; `remember_judge`, `judges`,
 `remember_served` and `served` say whose answers they are; `close`. Nothing outside this room reads or writes its tables.
 
@@ -169,12 +169,6 @@ class Store:
     def failures(self, keys: Sequence[str]) -> dict[str, Failure]:
         """key → failure for those of `keys` that have no answer and were given up on."""
         return {key: one for key, one in self.known(keys).items() if isinstance(one, Failure)}
-
-    def since(self, mark: int) -> tuple[int, dict[str, Completion]]:
-        """Answers written after `mark` (0 for all), and the mark to go on from: how another process follows a run."""
-        mark, rows = self.place.since(mark)
-        read = {key: self._read(text) for key, text in rows}
-        return mark, {key: said for key, said in read.items() if isinstance(said, Completion)}
 
     def add(self, key: str, outcome: Completion | Failure, *, again: bool = False, waits: bool = True) -> None:
         """Keep an answer or a failure. It is on disk after the next `flush`, at most `MOST_UNWRITTEN` additions later.

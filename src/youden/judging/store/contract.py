@@ -170,67 +170,48 @@ class Place(Protocol):
 
     def count(self) -> int:
         """How many answers there are."""
-        ...
 
     def known(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
         """(key, JSON) of those of `keys` that are answered, and the failures of those that failed."""
-        ...
-
-    def since(self, mark: int) -> tuple[int, list[tuple[str, str]]]:
-        """(key, JSON) of what was written after `mark` (0 for all), and the next mark. A row that a transaction under way
-        commits later comes with a later mark."""
-        ...
 
     def write(self, batch: PendingWrites) -> None:
         """Write it and end the claims on its keys. The first outcome of a key stands, an answer before a failure."""
-        ...
 
     def paid(self, payer: str) -> dict[str, Payment]:
         """key → all that `payer` paid for it."""
-        ...
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
         """Claim `keys` for `owner`. Returns those that are its now: they were free, its own, or of one `gone`."""
-        ...
 
     def owners(self) -> dict[str, float]:
         """Who holds claims, and until when by the place's clock: a number that changes whenever they are renewed."""
-        ...
 
     def renew(self, owner: str, *, seconds: float) -> None:
         """Let all claims of `owner` hold for so long from now."""
-        ...
 
     def release(self, owner: str, keys: Collection[str] | None) -> None:
         """Give up the owner's claims on `keys`, None for all."""
-        ...
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
         """Who asks `run`, replaced by what `change` makes of them and of the time now; one such change at a time.
 
         `change` may be called again where the first call's outcome was lost. Returns what it made.
         """
-        ...
 
     def rows(self, kept: Kept, after: Row | None, *, n: int) -> list[Row]:
         """The next `n` rows in the order of their names, after the one so named; None for the first ones."""
-        ...
 
     def put_rows(self, kept: Kept, rows: Iterable[Row]) -> int:
         """Keep rows whose names are new. Returns how many that were."""
-        ...
 
     def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
         """Set what the provider calls the row `number` of `batches`. Returns whether it is still there."""
-        ...
 
     def forget_batch(self, number: str) -> None:
         """Take that row out."""
-        ...
 
     def batches(self) -> list[str]:
         """The names of the rows of `batches`, in order."""
-        ...
 
     def close(self) -> None: ...
 

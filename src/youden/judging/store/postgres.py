@@ -32,8 +32,6 @@ OLDEST = 130000
 _SCHEMA = (
     "CREATE TABLE youden.version (version int NOT NULL)",
     *(f"CREATE TABLE youden.{name} {definition(name)}" for name in TABLES),
-    "ALTER TABLE youden.answers ADD COLUMN written xid8 NOT NULL DEFAULT pg_current_xact_id()",
-    "CREATE INDEX answers_written ON youden.answers (written)",
     "CREATE INDEX claims_owner ON youden.claims (owner)",
     "CREATE TABLE youden.writers (writer text PRIMARY KEY, n bigint NOT NULL)",
 )
@@ -58,11 +56,6 @@ _WORDS = {
     "LOCK": "FOR UPDATE",
     "?": "%s",
 }
-_SINCE = """
-WITH seen AS (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS until)
-SELECT seen.until::text, key, completion FROM seen
-LEFT JOIN @answers ON written >= ?::text::xid8 AND written < seen.until ORDER BY written
-"""
 _IS_NEW = """
 INSERT INTO @writers VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET n = excluded.n
 WHERE writers.n < excluded.n RETURNING 1
@@ -112,11 +105,6 @@ class PostgresPlace(SqlPlace):
         except BaseException:
             self._connection.close()
             raise
-
-    def since(self, mark: int) -> tuple[int, list[tuple[str, str]]]:
-        """What a transaction wrote that was over when every one before it was: none of those can commit anything later."""
-        rows = self._rows(_SINCE, str(mark))
-        return max(mark, int(rows[0][0])), [(key, text) for _, key, text in rows if key is not None]
 
     def write(self, batch: PendingWrites) -> None:
         with self._lock:

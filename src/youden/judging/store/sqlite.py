@@ -70,11 +70,6 @@ class SqlitePlace(SqlPlace):
             self._connection.close()
             raise
 
-    def since(self, mark: int) -> tuple[int, list[tuple[str, str]]]:
-        """Writers come one after the other, so that row numbers grow in the order of commits."""
-        rows = self._rows("SELECT rowid, key, completion FROM answers WHERE rowid > ? ORDER BY rowid", mark)
-        return (rows[-1][0] if rows else mark), [(key, text) for _, key, text in rows]
-
     def close(self) -> None:
         with self._lock:
             self._connection.close()

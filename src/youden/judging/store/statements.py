@@ -2,7 +2,7 @@
 
 In a text `@` stands before a table, `?` for a value, NOW for the seconds by the store's clock, EACH for a table whose column
 `value` has what a JSON array holds, and LOCK for what makes others wait for the rows that are read. A database has its own
-words for them. What it says of a failure, how it begins a transaction, and how it follows what others write is its own too.
+words for them. What it says of a failure and how it begins a transaction is its own too.
 """
 
 from __future__ import annotations
