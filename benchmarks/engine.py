@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Self
 
 HERE = Path(__file__).parent
-BARE = ("bare_aiohttp",)
+BARE = ("bare_aiohttp", "bare_openai")
 OTHERS = ("litellm", "inspect_ai", "async_batch_llm")
-BARE_OF = {"wire": "bare_aiohttp"}
+BARE_OF = {"openai": "bare_openai", "wire": "bare_aiohttp"}
 Measured = dict[str, Any]
 
 
@@ -127,6 +127,7 @@ def cpu(bench: Bench) -> Measured:
     for at, by_name in found.items():
         ms = {name: each["cpu_ms"] for name, each in by_name.items()}
         if at == "64":
+            bars["openai ≤ 1.15 × its SDK at 64"] = by_name["youden openai"]["times_bare"] <= 1.15
             bars["wire ≤ 2 × bare aiohttp at 64"] = by_name["youden wire"]["times_bare"] <= 2
         if "async_batch_llm" in ms:
             bars[f"wire below async-batch-llm at {at}"] = ms["youden wire"] < ms["async_batch_llm"]
@@ -236,10 +237,13 @@ def start_up(bench: Bench) -> Measured:
 
 
 def first_request(bench: Bench) -> Measured:
-    """CPU seconds from `youden run` to the first request, by backend, and of `youden plan` on 30 × 200; Python's own
-    stands beside."""
+    """CPU seconds from `youden run` to the first request, by backend, and of `youden plan` on 30 × 200; Python's own and what
+    `import openai` takes stand beside."""
     n = bench.size(5, 1)
-    found = {"python": median_cpu(n, "-c", "pass")}
+    found = {
+        "python": median_cpu(n, "-c", "pass"),
+        "import openai": median_cpu(n, "-c", "import openai"),
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for what, n_agents, n_items in (("small", 6, 12), ("large", 30, 200)):

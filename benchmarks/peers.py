@@ -68,6 +68,21 @@ async def bare_aiohttp(url: str, n: int, concurrency: int) -> dict[str, float]:
         return await drained(n, concurrency, ask)
 
 
+async def bare_openai(url: str, n: int, concurrency: int) -> dict[str, float]:
+    """OpenAI's SDK over aiohttp, and nothing else."""
+    openai = import_module("openai")
+    http = openai.DefaultAioHttpClient()
+    client = openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=0, http_client=http)
+
+    async def ask(prompt: str) -> None:
+        reply = await client.chat.completions.create(**body(prompt))
+        assert reply.choices[0].message.content
+
+    measured = await drained(n, concurrency, ask)
+    await client.close()
+    return measured
+
+
 async def litellm(url: str, n: int, concurrency: int) -> dict[str, float]:
     """litellm.acompletion."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -118,6 +133,7 @@ async def async_batch_llm(url: str, n: int, concurrency: int) -> dict[str, float
 
 PEERS = {
     "bare_aiohttp": bare_aiohttp,
+    "bare_openai": bare_openai,
     "litellm": litellm,
     "inspect_ai": inspect_ai,
     "async_batch_llm": async_batch_llm,

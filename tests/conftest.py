@@ -104,7 +104,7 @@ def field_notes() -> Path:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
     """With YOUDEN_REQUIRE_ALL=1 a skip is a failure: it hides a missing install step. Data cannot be installed, nor can the right
-    to mount, and litellm, which has an environment of its own in .ci/run."""
+    to mount, and litellm not beside openai 3: .ci/run has an environment for it."""
     outcome = yield
     report = outcome.get_result()
     excused = hasattr(report, "wasxfail") or any(

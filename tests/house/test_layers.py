@@ -50,6 +50,7 @@ UPWARD = {
         "youden.data.importers.pool_joiner",
         "youden.judging.call.connection",
         "youden.judging.call.failures",
+        "youden.judging.call.retries",
         "youden.judging.offline.batch_providers",
         "youden.judging.store.contract",
         "youden.protocol.designs",

@@ -31,7 +31,7 @@ for module in (
     "cli.run",
     "cli.pools",
     "pools.generation.generate",
-    "judging.backends.wire",
+    "judging.backends.openai",
 ):
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
 import_module("vl_convert")

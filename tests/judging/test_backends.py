@@ -10,8 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+import respx
+from openai import AsyncOpenAI
 
 import judged
 from judged import KEY, dense_plan, judge_config
@@ -20,6 +23,7 @@ from unruly_server import Sent, UnrulyServer
 from wire_server import Fault, Reply, WireServer, claude_message, completion, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backend_records import BACKENDS, JUDGES, calling_judge
+from youden.judging.backends.openai import OpenAIJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, fate
 from youden.judging.config.judge_files import load_judge_config
@@ -89,6 +93,19 @@ async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(back
         assert (await judge.answer(request)).text == "YES"
         await judge.aclose()
     assert "Cookie" not in server.headers[1]
+
+
+@respx.mock
+async def test_respx_stands_in_for_the_server_whatever_openai_is_installed() -> None:
+    """Nothing listens at that address: where respx did not see the client's calls, there would be no answer at all."""
+    url = "http://127.0.0.1:9/v1"
+    said = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
+    route = respx.post(f"{url}/chat/completions").respond(json=said)
+    async with httpx.AsyncClient() as http:
+        client: Any = http
+        client = AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=client)
+        got = await OpenAIJudge(Connection("test", url, 60.0), client=client).answer(Request("m", REQUEST, {}))
+    assert (got.text, got.fingerprint, route.call_count) == ("YES", "fp", 1)
 
 
 async def test_a_refusal_and_a_count_in_quotes_are_read_alike_by_all(backend: str) -> None:
@@ -204,6 +221,13 @@ async def test_a_content_of_parts_is_joined(backend: str) -> None:
 async def test_every_broken_reply_is_worth_another_try_which_is_not_made_here(backend: str, fault: Fault) -> None:
     got, server = await ask(backend, Reply(fault=fault))
     assert (got.kind, got.status, server.n_requests) == ("retry", None, 1)
+
+
+async def test_so_is_one_that_does_not_come_within_the_sdks_own_time() -> None:
+    """The other backends leave it to the engine to look at the clock."""
+    got, server = await ask("openai", Reply(fault="stall"), seconds=0.2)
+    assert (got.kind, got.status) == ("retry", None)
+    assert server.n_requests <= 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Connections over TLS: which certificates are trusted, and to whom OpenAI's account headers go."""
+"""Connections over TLS: which certificates are trusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 from wire_server import Reply, completion
 from youden.judging.backend_records import calling_judge
-from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.types import Message, Request
@@ -62,12 +61,3 @@ async def test_a_private_certificate_is_trusted_if_ssl_cert_file_names_it(
     judge = calling_judge(backend, Connection("test", address, 10.0))
     assert (await judge.answer(REQUEST)).text == "YES"
     await judge.aclose()
-
-
-def test_the_organization_in_the_environment_is_sent_to_openai_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
-    sent = WireJudge.headers(Connection("test", "https://eu.api.openai.com/v1", 1.0, api_key="k"))
-    assert (sent["OpenAI-Organization"], sent["OpenAI-Project"]) == ("org-1", "proj-1")
-    other = WireJudge.headers(Connection("test", "https://api.openai.com.evil.example/v1", 1.0, api_key="k"))
-    assert other.keys() == {"Content-Type", "Authorization"}

@@ -245,7 +245,7 @@ def test_a_key_over_http_to_another_machine_is_refused_even_where_it_was_allowed
     assert youden("run", "r.yaml").refuses("key-over-http")
 
 
-def test_an_organization_for_openai_goes_to_no_other_host(
+def test_what_openais_library_finds_for_openai_goes_to_no_other_host(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {

@@ -52,7 +52,7 @@ class BackendRecord:
 
 _OPENAI = "https://api.openai.com/v1"
 _LITELLM = "youden.judging.backends.litellm:LitellmJudge"
-_WIRE = "youden.judging.backends.wire:WireJudge"
+_SDK = "youden.judging.backends.openai:OpenAIJudge"
 _OPEN = ".*(gpt-oss|deepseek-r1|qwq|thinking)"
 _NO_ODDS = "decision: text or json; its answers have no log-probabilities"
 
@@ -69,7 +69,7 @@ BACKENDS = {
         },
     ),
     "openai": BackendRecord(
-        _WIRE,
+        _SDK,
         True,
         _OPENAI,
         "OPENAI_API_KEY",
@@ -80,7 +80,7 @@ BACKENDS = {
         room={"temperature": None, "max_tokens": None, "parameters": {"max_completion_tokens": 2048}},
     ),
     REPLAY: BackendRecord("", makes_calls=False),
-    "wire": BackendRecord(_WIRE, True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
+    "wire": BackendRecord("youden.judging.backends.wire:WireJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
 }
 """One record a backend. A test holds it against the classes; tests of all backends take their names from here."""
 
@@ -97,12 +97,12 @@ PROVIDERS = {
         thinks=r"claude-(opus-4-[7-9]|[a-z]+-[5-9])",
         room={"temperature": None, "max_tokens": 2048},
     ),
-    "azure": BackendRecord(_WIRE, True, "", "AZURE_OPENAI_API_KEY", title="Azure OpenAI"),
+    "azure": BackendRecord(_SDK, True, "", "AZURE_OPENAI_API_KEY", title="Azure OpenAI"),
     "deepseek": BackendRecord(
-        _WIRE, True, "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", title="DeepSeek", own="deepseek-"
+        _SDK, True, "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", title="DeepSeek", own="deepseek-"
     ),
     "fireworks": BackendRecord(
-        _WIRE,
+        _SDK,
         True,
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
@@ -111,7 +111,7 @@ PROVIDERS = {
         priced_as="fireworks_ai",
     ),
     "gemini": BackendRecord(
-        _WIRE,
+        _SDK,
         True,
         "https://generativelanguage.googleapis.com/v1beta/openai",
         "GEMINI_API_KEY",
@@ -121,7 +121,7 @@ PROVIDERS = {
         room={"temperature": None, "max_tokens": 2048},
     ),
     "groq": BackendRecord(
-        _WIRE,
+        _SDK,
         True,
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
@@ -130,7 +130,7 @@ PROVIDERS = {
         refuses={"logprobs": _NO_ODDS, "logit_bias": "no logit_bias"},
     ),
     "mistral": BackendRecord(
-        _WIRE,
+        _SDK,
         True,
         "https://api.mistral.ai/v1",
         "MISTRAL_API_KEY",
@@ -139,10 +139,10 @@ PROVIDERS = {
         own="(mi|mini|magi|code|pix)stral-|mistral-",
     ),
     "openrouter": BackendRecord(
-        _WIRE, True, "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", title="OpenRouter", thinks=_OPEN
+        _SDK, True, "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", title="OpenRouter", thinks=_OPEN
     ),
     "together": BackendRecord(
-        _WIRE,
+        _SDK,
         True,
         "https://api.together.xyz/v1",
         "TOGETHER_API_KEY",

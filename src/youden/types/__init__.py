@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from youden.data.importers import Importer
     from youden.data.importers.pool_joiner import ImportedPool
     from youden.judging.call.connection import Connection
-    from youden.judging.call.failures import CallError, RetryPolicy
+    from youden.judging.call.failures import CallError
+    from youden.judging.call.retries import RetryPolicy
     from youden.judging.offline.batch_providers import BatchProvider, BatchState, LineError
     from youden.judging.store.contract import Member, Payment, PendingWrites, Place
     from youden.protocol.designs import MakeDesign
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Connection": "youden.judging.call.connection",
     "CallError": "youden.judging.call.failures",
-    "RetryPolicy": "youden.judging.call.failures",
+    "RetryPolicy": "youden.judging.call.retries",
     "BatchProvider": "youden.judging.offline.batch_providers",
     "BatchState": "youden.judging.offline.batch_providers",
     "LineError": "youden.judging.offline.batch_providers",

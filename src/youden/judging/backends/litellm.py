@@ -10,7 +10,6 @@ import logging
 import os
 import time
 from contextlib import suppress
-from http.cookiejar import DefaultCookiePolicy
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +18,7 @@ import openai
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.connection import Connection, request_body, retry_after, status_error
 from youden.judging.call.failures import CallError, ending_code, fate, http_error, unless_echoed
-from youden.judging.call.reply import checked, join_contents, read_bounded
+from youden.judging.call.reply import NO_COOKIES, checked, join_contents, read_response
 from youden.judging.call.reply_errors import error_inside
 from youden.text.json_text import parse_json
 from youden.types import Completion, Request
@@ -120,8 +119,8 @@ def _client() -> Any:
     httpx: Any = import_module("httpx")
 
     async def send(request: Any, **options: Any) -> Any:
-        streaming = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
-        response = await _read_response(streaming)
+        asked = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
+        response = await read_response(asked)
         if not response.is_success:
             raise status_error(response.status_code, response.content, response.headers)
         with suppress(ValueError):
@@ -138,24 +137,9 @@ def _client() -> Any:
         return response
 
     client = httpx.AsyncClient()
-    client.cookies.jar.set_policy(
-        DefaultCookiePolicy(allowed_domains=())
-    )  # one that is not ASCII breaks later requests
+    client.cookies.jar.set_policy(NO_COOKIES)
     plain_send, client.send = client.send, send
     return client
-
-
-_PACKING_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
-
-
-async def _read_response(response: Any) -> Any:
-    """Read a streaming httpx response within the size limit; return one that holds the unpacked body."""
-    try:
-        body = await read_bounded(response.aiter_bytes())
-    finally:
-        await response.aclose()
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _PACKING_HEADERS]
-    return type(response)(response.status_code, headers=headers, content=body, request=response.request)
 
 
 def _library() -> Any:

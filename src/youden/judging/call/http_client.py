@@ -1,7 +1,7 @@
 """The HTTP client for everything that this package sends itself: judge calls and Batch APIs.
 
 All connections are opened here, so that they share one rule for proxies, certificates, cookies, redirects and reply size.
-litellm sends through a client of its own.
+OpenAI's SDK and litellm send through clients of their own.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class HttpClient:
         except CallError:
             raise
         except Exception as error:
-            raise _connection_error(error) from None
+            raise connection_error(error) from None
         if not 200 <= reply.status < 300:
             raise status_error(reply.status, body, reply.headers)
         return body
@@ -95,7 +95,7 @@ async def _read_body(reply: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
     return await read_bounded(reply.content.iter_any(), max_bytes=max_bytes)
 
 
-def _connection_error(error: Exception) -> CallError:
+def connection_error(error: BaseException) -> CallError:
     """Describe a connection that could not be made, which cost nothing, or that broke or timed out."""
     if isinstance(error, TimeoutError):
         return CallError("No reply within the timeout.", kind="retry")

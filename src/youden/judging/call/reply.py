@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 from youden.judging.call.failures import CallError
@@ -37,6 +38,22 @@ async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REP
             raise CallError(f"The reply has more than {max_bytes / 1e6:g} MB, so no more of it was read.", kind="retry")
         parts.append(part)
     return b"".join(parts)
+
+
+NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
+"""Stores no cookie of a reply: one that is not ASCII would break every later request."""
+
+_PACKING_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
+
+
+async def read_response(response: Any) -> Any:
+    """Read a streaming httpx response within the size limit; return one that holds the unpacked body. Raises: CallError."""
+    try:
+        body = await read_bounded(response.aiter_bytes())
+    finally:
+        await response.aclose()
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _PACKING_HEADERS]
+    return type(response)(response.status_code, headers=headers, content=body, request=response.request)
 
 
 LONGEST_TOKEN = 128

@@ -1,0 +1,89 @@
+"""Query a model with the OpenAI chat format through OpenAI's SDK, over aiohttp.
+
+The SDK's retries are off, it follows no redirect, and the size of a reply is limited by `read_response`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import openai
+from openai import AsyncOpenAI, DefaultAioHttpClient
+
+from youden.judging.call.connection import Connection, parsed, request_body, status_error
+from youden.judging.call.failures import CallError, unless_echoed
+from youden.judging.call.http_client import connection_error
+from youden.judging.call.reply import NO_COOKIES, checked, read_response
+from youden.types import Completion, Request
+
+_NO_KEY = "none"
+
+
+class OpenAIJudge:
+    """One chat completion per request. `client` is an SDK client of your own, without retries."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        client: AsyncOpenAI | None = None,
+    ) -> None:
+        self.name = connection.name
+        self._client = client or _sdk_client(connection)
+
+    async def answer(self, request: Request) -> Completion:
+        """Return the model's reply. Raises: CallError."""
+        began = time.perf_counter()
+        try:
+            # `chat.completions.create` checks the type of every part, which takes a quarter of a call's CPU time
+            reply = await self._client.post("/chat/completions", cast_to=bytes, body=request_body(request))
+            return checked(parsed(reply), seconds=time.perf_counter() - began)
+        except CallError as error:
+            raise unless_echoed(error, request) from None
+        except Exception as error:
+            raise unless_echoed(_call_error(error), request) from None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def _call_error(error: Exception) -> CallError:
+    """Convert an error of the SDK. The SDK reports a refused connection as a timeout, so its cause decides."""
+    if isinstance(error, openai.APIStatusError):
+        return status_error(error.status_code, error.response.content, error.response.headers)
+    cause: BaseException = error
+    while cause.__cause__ is not None and not isinstance(cause, aiohttp.ClientError):
+        cause = cause.__cause__
+    return connection_error(cause)
+
+
+class _Bounded(DefaultAioHttpClient):
+    """An HTTP client that limits the size of a reply and stores no cookies."""
+
+    def __init__(self) -> None:
+        super().__init__(follow_redirects=False)
+        self.cookies.jar.set_policy(NO_COOKIES)
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """Send a request and read its reply."""
+        return await read_response(await super().send(request, **{**options, "stream": True}))
+
+
+def _sdk_client(connection: Connection) -> AsyncOpenAI:
+    headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
+    client = AsyncOpenAI(
+        api_key=connection.api_key or _NO_KEY,
+        base_url=connection.address,
+        timeout=connection.timeout,
+        max_retries=0,
+        default_headers=headers,
+        http_client=_Bounded(),
+    )
+    if not f".{urlsplit(connection.address).hostname}".endswith(".api.openai.com"):
+        client.organization = client.project = None  # the SDK reads them from the environment; only OpenAI may get them
+        client._custom_headers = headers  # without those in OPENAI_CUSTOM_HEADERS, for the same reason
+    return client
