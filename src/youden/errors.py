@@ -1,20 +1,21 @@
-"""The errors that this package raises on purpose, as a tree.
+"""All errors that this package raises on purpose.
 
-    YoudenError                  every error this package raises on purpose        exit code 2
-    ├── InputError               a file, an option or an argument is wrong          exit code 2
-    │   ├── PoolError            a pool of responses cannot be read
-    │   ├── ImportFormatError    another tool's files are not what they claim to be
-    │   ├── ConfigError          a YAML file or an option does not fit
-    │   ├── PlanError            the design cannot be drawn from this pool
-    │   ├── RunFolderError       a run's folder lacks a file or a column
-    │   └── StatisticsError      the arrays given do not support the estimate
-    ├── JudgeError               the judge cannot be used at all: the run stops     exit code 2
-    ├── ReplayMissError          the store holds no answer to a request             exit code 2
-    └── ShortRunError            the run ended before its plan was done             exit code 1
-        ├── BudgetError          the cap on cost was reached
-        └── TooManyMissingError  more answers are missing than allowed
+    YoudenError                  base class                                            exit code 2
+    ├── InputError               a file, an option or an argument is wrong              exit code 2
+    │   ├── PoolError            read_pool, import: a pool cannot be read
+    │   ├── ImportFormatError    import: the files of another tool have another layout
+    │   ├── ConfigError          run, judge: a config, judge file or option is wrong
+    │   ├── PlanError            make_plan: the design does not fit the pool; or plan and pool differ
+    │   ├── RunFolderError       read_run, fit, report: a run's folder lacks a file or column, or holds another run
+    │   └── StatisticsError      rank, fit, youden.stats: the data do not support the estimate
+    ├── JudgeError               judge: the judge cannot be used at all                 exit code 2
+    ├── ReplayMissError          judge: a replay or cassette lacks the answer           exit code 2
+    └── ShortRunError            judge: the run ended early; the same call resumes it   exit code 1
+        ├── BudgetError          the cost cap was reached
+        └── TooManyMissingError  more answers are missing than max_missing allows
 
-Every message says what was wrong, what arrived and what to do, and ends in its slug: `… [pool-empty]`.
+Every message states what is wrong, the value received and a remedy, and ends in its slug: `… [pool-empty]`. A judge or batch
+provider raises `youden.types.CallError` for a failed call, which the engine handles: it never reaches the user.
 """
 
 from __future__ import annotations

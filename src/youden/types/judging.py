@@ -29,39 +29,49 @@ class Message:
     """One message of a chat request."""
 
     role: Literal["system", "user", "assistant"]
+    """Author of the message."""
     content: str
+    """Its text."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One call, as it is sent: the model, the messages and every parameter that can change the answer.
-
-    asked_as: what else the answer is stored under and is not sent: the replicate of a trial, or the agent who writes a text.
-    """
+    """One call as it is sent: the model, the messages and every parameter that can change the answer."""
 
     model: str
+    """Name of the model."""
     messages: tuple[Message, ...]
+    """Messages in their order."""
     parameters: Mapping[str, Json] = field(default_factory=dict)
+    """Other keys of the request's body, such as `temperature`."""
     asked_as: Mapping[str, Json] = field(default_factory=dict)
+    """Additional keys that the answer is stored under and that are not sent: the replicate of a trial, or the agent that
+    writes a text.
+    """
 
 
 @dataclass(frozen=True)
 class Completion:
-    """One raw answer.
-
-    top_logprobs: (token, log-probability) of the first answer token's alternatives, empty where the model gives none.
-    seconds: wall time of the call that succeeded.
-    """
+    """One raw answer of a model."""
 
     text: str
+    """Text of the answer."""
     finish_reason: str
+    """Reason for its end, such as `stop` or `length`."""
     model: str
+    """Model that answered, as the server names it."""
     tokens_in: int
+    """Tokens of the request."""
     tokens_out: int
+    """Tokens of the answer."""
     seconds: float = 0.0
+    """Wall time of the call that succeeded."""
     fingerprint: str | None = None
+    """The server's `system_fingerprint`; None if it sends none."""
     refusal: str | None = None
+    """The model's refusal; None if it did not refuse."""
     top_logprobs: tuple[tuple[str, float], ...] = ()
+    """Pairs (token, log-probability) of the alternatives to the first token of the answer; empty if the model returns none."""
 
 
 class Judge(Protocol):
@@ -104,35 +114,47 @@ PER_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd
 
 @dataclass(frozen=True, eq=False)
 class Verdicts(ReadOnly):
-    """One row a trial of `plan`, in its order.
+    """A judge's answers to a plan: one row per trial, in the order of the plan.
 
-    answer: float[N] in [0, 1], 1 for 'same source'; soft where the judge gives a probability or a grade; NaN is missing.
-    hard: float[N], 0 or 1: the yes-or-no decision; NaN is missing.
-    missing: int8[N], index into MISSING_REASONS.
-    key: bytes S64[N], the request's sha256 (hex) in the store; None for a judge without calls.
-    tokens_in, tokens_out: int32[N]; usd, seconds: float[N]; all 0 where the answer came from the store. In a run's folder they
-    count all passes of the run. usd_tried: USD that the run's calibration paid for these answers; NaN where a price is unknown.
-    served: int32[N], index into `models`, −1 where unknown.
-    votes: float[M, N], what each judge of a jury answered, NaN where it gave none; None of another judge.
-    judge: everything of the judge that an answer depends on, as JSON; part of the signature.
-    warnings: what a reader of any number made from these answers has to know.
+    Raises: PlanError [verdicts-length], [verdicts-missing] if the columns do not fit the plan or each other.
     """
 
     plan: Plan
+    """Plan that was judged."""
     answer: Floats
+    """float (n_trials,) in [0, 1], 1 for the same source; between 0 and 1 if the judge returns a probability or a grade; NaN
+    if missing.
+    """
     hard: Floats
+    """float (n_trials,), the decision 0 or 1; NaN if missing."""
     missing: Codes
+    """int8 (n_trials,), index into MISSING_REASONS; 0 for an answer."""
     judge: Mapping[str, Json]
+    """Everything of the judge that an answer depends on, as JSON; part of the signature."""
     key: NDArray[np.bytes_] | None = None
+    """bytes S64 (n_trials,), SHA-256 (hex) of the request under which the store holds the answer; None for a judge without
+    calls.
+    """
     tokens_in: Ids | None = None
+    """int32 (n_trials,), 0 if the answer came from the store. In a run's folder this column, and the next three, count all
+    invocations of the run.
+    """
     tokens_out: Ids | None = None
+    """int32 (n_trials,), as `tokens_in`."""
     usd: Floats | None = None
+    """float (n_trials,), cost of the calls in USD; NaN if a price is unknown."""
     seconds: Floats | None = None
+    """float (n_trials,), wall time of the calls."""
     served: Ids | None = None
+    """int32 (n_trials,), index into `models`; −1 if unknown."""
     models: tuple[str, ...] = ()
+    """Models that answered."""
     warnings: tuple[Finding, ...] = ()
+    """Findings that concern every number computed from these answers."""
     usd_tried: float = 0.0
+    """USD that the run's calibration paid for these answers; NaN if a price is unknown."""
     votes: Floats | None = None
+    """float (n_judges, n_trials), answer of each judge of a jury, NaN if it gave none; None for a single judge."""
 
     def __post_init__(self) -> None:
         n = len(self.plan)

@@ -28,15 +28,14 @@ ExtensionKind = Literal["agents", "items", "repeats", "calls"]
 
 @dataclass(frozen=True, eq=False)
 class Rounds(ReadOnly):
-    """The rounds of an adaptive plan so far, and whose turn each was.
-
-    n_paired: the paired calls that all rounds may spend together, None for as many as there are. starts: first slot of each
-    round, from 0; active: bool[R, K].
-    """
+    """Rounds of an adaptive plan so far."""
 
     n_paired: int | None
+    """Maximum number of paired trials of all rounds together; None for no limit."""
     starts: tuple[int, ...]
+    """First slot of each round, from 0."""
     active: Bools
+    """bool (n_rounds, n_agents), the agents that each round samples."""
 
     def __post_init__(self) -> None:
         if len(self.starts) != len(self.active):
@@ -76,30 +75,38 @@ class Rounds(ReadOnly):
 
 @dataclass(frozen=True)
 class Extension:
-    """One extension. agents, items: how many the pool has from then on; pool: its digest.
-
-    calls, focus: what was asked for; focus holds positions of agents. top, within: of a round that looks for so many of the
-    best, until they are known to be so near, None for until its calls are spent; top is None of any other step.
-    """
+    """One extension of a plan."""
 
     kind: ExtensionKind
+    """What was added."""
     agents: int
+    """Number of agents of the pool after it."""
     items: int
+    """Number of items of the pool after it."""
     pool: str
+    """Digest of the pool after it."""
     calls: int | None = None
+    """Requested number of calls; None for the default."""
     focus: tuple[int, ...] = ()
+    """Positions of the agents that get the calls; empty for all."""
     top: int | None = None
+    """Number of best agents that the calls search for; None if they search for none."""
     within: float | None = None
+    """Regret bound at which the search ends; None to spend all calls."""
 
 
 @dataclass(frozen=True)
 class Extensions:
-    """The extensions of a plan. anchors, items: agents and items of the first plan, which stand first; pool: its digest."""
+    """Extensions of a plan."""
 
     anchors: int
+    """Number of agents of the first plan; they have the first positions."""
     items: int
+    """Number of items of the first plan; they have the first positions."""
     pool: str
+    """Digest of the first pool."""
     steps: tuple[Extension, ...]
+    """Extensions, in their order."""
 
     @property
     def said(self) -> dict[str, Json]:
@@ -127,19 +134,23 @@ IndependentRule = Literal["twin", "pooled"]
 
 @dataclass(frozen=True, eq=False)
 class Split(ReadOnly):
-    """Which cells may be learned from, drawn before anything is planned or scored.
-
-    train, holdout: bool[K, J], disjoint; a cell without a response is in neither.
-    rule: `shared` keeps every trial that touches a held-out cell out of training; `own` (the paper) only those scored for it.
+    """Training and held-out cells, drawn before anything is planned or scored.
 
     Raises: PlanError [split-cells], [holdout-rule].
     """
 
     train: Bools
+    """bool (n_agents, n_items), training cells; a cell without a response is in neither set."""
     holdout: Bools
+    """bool (n_agents, n_items), held-out cells."""
     rule: SplitRule
+    """`shared` excludes every trial that touches a held-out cell from training; `own` (the paper's) only those that are
+    scored for it.
+    """
     fraction: float
+    """Requested fraction of held-out cells."""
     seed: int
+    """Seed of the draw."""
 
     def __post_init__(self) -> None:
         if self.train.shape != self.holdout.shape:
@@ -172,11 +183,14 @@ class Split(ReadOnly):
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What a design draws: paired trials, what a reader of the plan has to know, and the pilot of further rounds, if any."""
+    """What a design returns."""
 
     trials: Trials
+    """Paired trials."""
     notes: tuple[str, ...] = ()
+    """What a reader of the plan has to know, one sentence each."""
     rounds: Rounds | None = None
+    """The pilot, if the design is adaptive; else None."""
 
 
 class Design(Protocol):
@@ -203,69 +217,86 @@ class Slotted(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plan asks for, before anything runs. usd is None where a price is unknown.
-
-    tokenizer: how tokens were estimated. prices: where they come from, empty where nothing is priced. minutes: what asking
-    is expected to take, None where unknown. pace: what the minutes rest on, in words. stored: how many of the calls a store
-    answers already. usd_left: what the others cost, None where a price is unknown or nobody looked into a store.
-    """
+    """Estimated cost of a plan."""
 
     cells: int
+    """Cells (agent, item) that paired trials touch."""
     calls: int
+    """Number of calls."""
     tokens_in: int
+    """Estimated tokens of the requests."""
     tokens_out: int
+    """Estimated tokens of the answers."""
     usd: float | None
+    """Estimated cost in USD; None if a price is unknown."""
     tokenizer: str = "characters / 4"
+    """How tokens were estimated."""
     prices: str = ""
+    """Source of the prices; empty if nothing is priced."""
     minutes: float | None = None
+    """Expected duration; None if unknown."""
     pace: str = ""
+    """What the duration is based on."""
     stored: int = 0
+    """Number of calls whose answers the store holds."""
     usd_left: float | None = None
+    """Cost of the other calls in USD; None if a price is unknown or no store was read."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for when a plan was drawn first, None where that was left to the design.
-
-    budget: the calls of both arms that this came to, None for as many as the design takes.
-    """
+    """What was requested when a plan was first drawn; None for what was left to the design."""
 
     independent: str | None = None
+    """Independent trials, such as `twin` or `pooled:100`."""
     holdout: float | None = None
+    """Fraction of held-out cells."""
     budget: int | None = None
+    """Calls of both trial types that this resulted in; None for as many as the design takes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Every call to be made, and what was asked for when it was drawn.
+    """All trials to be judged, and what was requested when they were drawn.
 
-    trials: the calls, paired ones of the first drawing first. options: the budget and the design's own options.
-    independent: `twin` (an independent trial for every paired one) or `pooled` (a few, for one rate).
-    n_independent: how many calls a pooled arm was to have, None for twins.
-    rounds: of an adaptive plan. extensions: the extensions, None where there are none.
-    characters: length of all judged texts together.
-    source: the pool that the plan was made from, or a function that reads it; None for a plan without texts. Read it as `pool`.
-
-    Raises: PlanError [plan-shape] if split or trials do not fit the agents and items, [plan-other-pool] if `source` is another
-    pool or no pool.
+    Raises: PlanError [plan-shape] if split or trials do not fit the agents and items, [plan-other-pool] if `source` is
+    another pool or no pool.
     """
 
     trials: Trials
+    """Trials; those of the first plan come first."""
     split: Split
+    """Training and held-out cells."""
     design: str
+    """Name of the design."""
     options: Mapping[str, Json]
+    """Budget and options of the design."""
     independent: IndependentRule
+    """`twin` (an independent trial for every paired one) or `pooled` (a few, for one rate)."""
     seed: int
+    """Seed of all draws."""
     pool_digest: str
+    """Digest of the pool."""
     agent_ids: tuple[str, ...]
+    """Ids of the agents, by position."""
     item_ids: tuple[str, ...]
+    """Ids of the items, by position."""
     n_independent: int | None = None
+    """Requested number of pooled independent trials; None for `twin`."""
     rounds: Rounds | None = None
+    """Rounds of an adaptive plan; else None."""
     extensions: Extensions | None = None
+    """Extensions; None if there are none."""
     asked: Asked = Asked()
+    """What was requested."""
     characters: int = 0
+    """Length of all judged texts together."""
     notes: tuple[str, ...] = field(default=())
+    """What a reader of the plan has to know, one sentence each."""
     source: Pool | Callable[[], Pool] | None = field(default=None, repr=False, compare=False)
+    """The pool that the plan was made from, or a function that reads it; None for a plan without texts. Use `pool` to read
+    it.
+    """
 
     def __post_init__(self) -> None:
         shape = (self.n_agents, self.n_items)

@@ -193,39 +193,49 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True)
 class Agent:
-    """Who responds: an id, the group it is said to belong to (never used in a fit), and anything else known of it."""
+    """An agent: who responds."""
 
     id: str
+    """Unique name."""
     group: str | None = None
+    """Group that it is displayed with; never used in a fit."""
     meta: Mapping[str, Json] = field(default_factory=dict)
+    """Anything else that is known about it."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What is responded to: an id, the prompt or source text where there is one, and anything else known of it."""
+    """An item: what agents respond to."""
 
     id: str
+    """Unique name."""
     prompt: str | None = None
+    """Prompt or source text; None if unknown."""
     meta: Mapping[str, Json] = field(default_factory=dict)
+    """Anything else that is known about it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pool(ReadOnly):
-    """Responses of K agents to J items.
+    """Responses of agents to items.
 
-    texts: object[K, J], each a `str` (may be empty: an empty text is a response) or None where there is no response. Of a large
-    pool they stay in a file, and are read as they are looked at (`TextsInFile`).
-    further: object[(R−1)·K, J] where agents responded up to R times to one item: all second responses, agent by agent, then all
-    third ones, …; a cell has no later one without those before it. None where nobody has several.
-
-    Raises: PoolError [pool-shape].
+    Raises: PoolError [pool-shape] if the texts do not fit the agents and items.
     """
 
     agents: tuple[Agent, ...]
+    """Agents, by row."""
     items: tuple[Item, ...]
+    """Items, by column."""
     texts: Objects
+    """object (n_agents, n_items), each a `str` (an empty text is a response) or None if there is no response. Texts of a
+    large pool stay in a file and are read on access (`TextsInFile`).
+    """
     name: str = "pool"
+    """Name of its file or folder."""
     further: Objects | None = None
+    """object ((R − 1) · n_agents, n_items) if agents responded up to R times to an item: all second responses, agent by
+    agent, then all third ones, …; a cell has no later response without the earlier ones. None if no agent has several.
+    """
 
     def __post_init__(self) -> None:
         shape = (self.n_agents, self.n_items)

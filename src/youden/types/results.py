@@ -29,17 +29,20 @@ ABOUT: dict[Target, str] = {
 
 @dataclass(frozen=True, eq=False)
 class IndependentRates(ReadOnly):
-    """The independent arm apart: one row a (item, first, second, other_item).
-
-    item, first, second, other_item: int32[M]; total: float[M], the sum of answers; n: int32[M], how many answered.
-    """
+    """Independent trials of a plan: one row per (item, first, second, other_item)."""
 
     item: Ids
+    """int32 (n_rows,), item of the first text."""
     first: Ids
+    """int32 (n_rows,), agent of the first text."""
     second: Ids
+    """int32 (n_rows,), agent of the second text."""
     other_item: Ids
+    """int32 (n_rows,), item of the second text."""
     total: Floats
+    """float (n_rows,), sum of the answers."""
     n: Ids
+    """int32 (n_rows,), number of answers."""
 
     def __post_init__(self) -> None:
         _check_lengths(vars(self), "independent rates")
@@ -58,32 +61,38 @@ def _check_lengths(columns: Mapping[str, object], noun: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Rates(ReadOnly):
-    """True- and false-positive rates of ordered pairs on items, sparse: one row a pair that was asked.
-
-    item, first, second: int32[M].
-    tpr, fpr: float[M] in [0, 1]; NaN where no call of that arm answered.
-    n_paired, n_independent: int32[M], calls that answered; n_missing: int32[M], calls of either arm that did not.
-    independent: `twin`: D = TPR − the pair's own FPR; `pooled`: D = TPR − one rate over all independent calls.
-    split: the held-out cells; training scores always leave these out.
-    detail: the independent arm by other item, None where it was not recorded (imported data).
+    """True- and false-positive rates of ordered pairs of agents on items: one row per pair that was compared on an item.
 
     Raises: StatisticsError [split-shape] if the split is missing or has another shape than agents × items; [rates-length],
     [rates-ids].
     """
 
     item: Ids
+    """int32 (n_rows,), position of the item."""
     first: Ids
+    """int32 (n_rows,), agent whose text the judge reads first."""
     second: Ids
+    """int32 (n_rows,), agent of the second text."""
     tpr: Floats
+    """float (n_rows,) in [0, 1], mean answer of the paired trials; NaN if none was answered."""
     fpr: Floats
+    """float (n_rows,) in [0, 1], mean answer of the independent trials; NaN if none was answered."""
     n_paired: Ids
+    """int32 (n_rows,), answered paired trials."""
     n_independent: Ids
+    """int32 (n_rows,), answered independent trials."""
     n_missing: Ids
+    """int32 (n_rows,), trials of either type without an answer."""
     independent: IndependentRule
+    """`twin`: D = TPR − FPR of the pair; `pooled`: D = TPR − one rate of all independent trials."""
     agent_ids: tuple[str, ...]
+    """Ids of the agents, by position."""
     item_ids: tuple[str, ...]
+    """Ids of the items, by position."""
     split: Split
+    """The held-out cells; training scores always leave them out."""
     detail: IndependentRates | None = None
+    """The independent trials by their other item; None if it was not recorded, as in imported data."""
 
     def __post_init__(self) -> None:
         shape = (self.n_agents, self.n_items)
@@ -204,19 +213,24 @@ class Rates(ReadOnly):
 class Scores(ReadOnly):
     """Scores of agents on items.
 
-    value: float[K, J] in [−1, 1]; NaN is unseen (or kept out by the split).
-    weight: float[K, J], answered paired trials behind a cell; 0 where unseen.
-    cells: the same as columns, of the cells that have a value. Scores of `of_cells` have matrices only once they are asked for.
+    `cells` has the same as columns, for the cells that have a value; scores that were made by `of_cells` make the matrices on
+    first use.
 
     Raises: StatisticsError [scores-ids], [weights-shape] if matrices and ids do not fit each other.
     """
 
     value: Floats
+    """float (n_agents, n_items) in [−1, 1]; NaN for a cell that was not seen or that the split excludes."""
     weight: Floats
+    """float (n_agents, n_items), answered paired trials of a cell; 0 if it was not seen."""
     role: ScoreRole
+    """`train` or `holdout`: estimators refuse scores of held-out cells."""
     kind: ScoreKind
+    """`row` or `symmetric`, see `Rates.training_scores`."""
     agent_ids: tuple[str, ...]
+    """Ids of the agents, by row."""
     item_ids: tuple[str, ...]
+    """Ids of the items, by column."""
 
     def __post_init__(self) -> None:
         self._check_ids(self.value.shape)
@@ -273,17 +287,18 @@ class Scores(ReadOnly):
 
 @dataclass(frozen=True, eq=False)
 class CurlCurve(ReadOnly):
-    """Share of rectangles with |Δ| at most x, on one link.
-
-    x: float[n] in the link's unit; share: float[n]; error: float[n], standard errors, 0 where all rectangles were taken; sd: of
-    the scores on the link's scale.
-    """
+    """Fraction of rectangles with |Δ| ≤ x, on one link."""
 
     link: str
+    """Name of the link."""
     x: Floats
+    """float (n,), in the link's unit."""
     share: Floats
+    """float (n,), the fraction."""
     error: Floats
+    """float (n,), standard errors of the fraction; 0 if all rectangles were measured."""
     sd: float
+    """Standard deviation of the scores on the link's scale."""
 
 
 class Part(NamedTuple):

@@ -31,34 +31,38 @@ def _left_out() -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Trials(ReadOnly):
-    """Comparisons as columns: what is compared, then what for (int32[N]; arm and role int8[N], weights float[N]).
-
-    item: the item of the first text, and of both in the paired arm.
-    first, second: the agents, in the order in which the judge reads them.
-    arm: PAIRED or INDEPENDENT.
-    other_item: the item of the second text in the independent arm, −1 in the paired arm.
-    replicate: 0 for the first time a comparison is asked, 1 for the second, …
-    slot: which slot a trial belongs to, −1 where it has none.
-    role: position in `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones.
-    step: number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan.
-    weight_first, weight_second: weight of an answer for its first and its second agent. Default 1; 0 if it counts for the other
-    agent only, or for neither; in rounds that sample some agents more, 1 divided by the probability of being sampled.
-    first_repeat, second_repeat: which of its responses each agent shows, from 1; None where nobody has several.
+    """Trials as columns: first what is compared, then what for. Indices are int32 (n_trials,), arm and role int8, weights
+    float.
     """
 
     item: Ids
+    """Item of the first text, and of both texts of a paired trial."""
     first: Ids
+    """Agent whose text the judge reads first."""
     second: Ids
+    """Agent of the second text."""
     arm: Codes
+    """PAIRED or INDEPENDENT."""
     other_item: Ids
+    """Item of the second text of an independent trial; −1 for a paired one."""
     replicate: Ids
+    """0 for the first time that a comparison is made, 1 for the second, …"""
     slot: Ids
+    """Slot that the trial belongs to; −1 if it has none."""
     role: Codes = field(default_factory=_left_out)
+    """Index into `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones."""
     step: Ids = field(default_factory=_left_out)
+    """Number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan."""
     weight_first: Floats = field(default_factory=_left_out)
+    """Weight of an answer for its first agent. Default 1; 0 if it does not count for that agent; in rounds that sample some
+    agents more, 1 divided by the probability of being sampled.
+    """
     weight_second: Floats = field(default_factory=_left_out)
+    """The same for its second agent."""
     first_repeat: Ids | None = None
+    """Response that the first agent shows, from 1; None if no agent has several."""
     second_repeat: Ids | None = None
+    """The same for the second agent."""
 
     def __post_init__(self) -> None:
         n = len(self.item)

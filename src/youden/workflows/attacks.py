@@ -85,15 +85,14 @@ class AttackContext:
 
 @dataclass(frozen=True)
 class Attack:
-    """One way to game a ranking.
-
-    what: in a few words, for a table. texts: the texts of the agents to plant, one an item, by their ids.
-    needs_prompts: whether it takes the items' prompts.
-    """
+    """One way to game a ranking."""
 
     what: str
+    """Short description, for a table."""
     texts: Callable[[AttackContext], Mapping[str, Sequence[str]]]
+    """Returns the texts of the agents to add, one per item, by their ids."""
     needs_prompts: bool = False
+    """Whether it uses the prompts of the items."""
 
 
 def attack(

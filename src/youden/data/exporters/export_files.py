@@ -19,24 +19,26 @@ from youden.types.pool import Json
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote: its files or its folder, rows by table, and what a reader has to know."""
+    """What an export wrote."""
 
     files: tuple[Path, ...]
+    """Files, or the folder."""
     rows: Mapping[str, int] = field(default_factory=dict)
+    """Number of rows by table."""
     notes: tuple[str, ...] = ()
+    """What a reader of the files has to know."""
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """overwrite: whether files that are there are replaced; a folder never is.
-
-    organization: who made the run, in formats that ask. raw_cells: whether CSV files keep texts unchanged that a spreadsheet
-    would run as formulas.
-    """
+    """Options of an export."""
 
     overwrite: bool = False
+    """Whether existing files are replaced; a folder never is."""
     organization: str | None = None
+    """Who made the run, for formats that ask for it."""
     raw_cells: bool = False
+    """Whether CSV files keep texts unchanged that a spreadsheet would run as formulas."""
 
 
 @contextmanager

@@ -33,23 +33,26 @@ _SHOWN = 60
 
 @dataclass(frozen=True, eq=False)
 class ImportedPool:
-    """A pool from other people's files.
-
-    left_out: reason → rows that were not used. dropped: those of them that hold a response, in words, by reason with agents and
-    the first place; n_dropped: how many. unaligned: items that not every agent answered. notes: all of it in words, and whatever
-    else a reader of the pool has to know. assumed: those of them that are no account of rows. account: reason by reason, how many
-    rows were left out. taken: which column was taken for what.
-    """
+    """A pool that was made from the files of another tool."""
 
     pool: Pool
+    """The pool."""
     left_out: Mapping[str, int]
+    """Reason → number of rows that were not used."""
     unaligned: tuple[str, ...]
+    """Ids of items that not every agent responded to."""
     notes: tuple[str, ...]
+    """All of this in words, and whatever else a reader of the pool has to know."""
     n_dropped: int = 0
+    """Number of unused rows that hold a response."""
     dropped: tuple[str, ...] = ()
+    """These rows in words: by reason, with agents and the first location."""
     account: tuple[str, ...] = ()
+    """Number of unused rows, a sentence per reason."""
     assumed: tuple[str, ...] = ()
+    """Those of the notes that are not about unused rows."""
     taken: str = ""
+    """Which column was used for what."""
 
     @property
     def share_dropped(self) -> float:

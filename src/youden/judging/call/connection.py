@@ -52,19 +52,20 @@ def url_passwords(url: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Connection:
-    """What a backend is built from.
-
-    name: the judge's. address: base URL without credentials. timeout: seconds a call may take.
-    api_key: sent as a bearer token; authorization: a whole header instead; both None for an open server.
-    secrets: others that a reply could quote, such as keys that a library finds in the environment by itself.
-    """
+    """What a judge or a batch provider is built from."""
 
     name: str
+    """Name of the judge."""
     address: str
+    """Base URL without credentials."""
     timeout: float
+    """Maximum duration of a call in seconds."""
     api_key: str | None = field(default=None, repr=False)
+    """Key that is sent as a bearer token; None for an open server."""
     authorization: str | None = field(default=None, repr=False)
+    """Value of the `Authorization` header, in place of a key; None if there is none."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Other secrets that a reply could quote, such as keys that a library reads from the environment."""
 
     def __post_init__(self) -> None:
         basic = (self.authorization or "").removeprefix("Basic ")

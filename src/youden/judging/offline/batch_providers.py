@@ -22,28 +22,34 @@ from youden.judging.offline.lines import LineReader
 
 @dataclass(frozen=True)
 class LineError:
-    """Why a batch was turned down: the provider's code, its words, and the line (from 1) it names, if it names one."""
+    """Why the provider rejected a batch."""
 
     code: str | None
+    """The provider's code; None if it sends none."""
     message: str
+    """The provider's message."""
     line: int | None
+    """Line of the file, from 1; None if it names none."""
 
 
 @dataclass(frozen=True)
 class BatchState:
-    """A batch under way or ended, as its provider surely says.
-
-    n_done: requests finished so far. files: ids of result files, of an ended batch. n_lines: how many result lines an ended batch
-    has where a request without one never ran; None where every request has to have one. errors: why it was turned down as a
-    whole.
-    """
+    """State of a batch, as its provider reports it without doubt."""
 
     status: str
+    """The provider's word for it."""
     ended: bool
+    """Whether the batch has ended."""
     n_done: int = 0
+    """Number of finished requests."""
     files: tuple[str, ...] = ()
+    """Ids of the result files of an ended batch."""
     n_lines: int | None = None
+    """Number of result lines of an ended batch in which a request without a line never ran; None if every request must have a
+    line.
+    """
     errors: tuple[LineError, ...] = ()
+    """Why the provider rejected the whole batch; empty if it did not."""
 
 
 class BatchProvider(Protocol):

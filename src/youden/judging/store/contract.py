@@ -76,12 +76,16 @@ FailureRow = tuple[str, str, int | None, str]
 
 @dataclass(frozen=True)
 class Payment:
-    """What the tries of one request took. usd: NaN where a price is unknown; tokens and seconds: of answers alone."""
+    """Cost of all attempts at one request."""
 
     usd: float
+    """USD; NaN if a price is unknown."""
     tokens_in: int = 0
+    """Tokens of the requests that were answered."""
     tokens_out: int = 0
+    """Tokens of the answers."""
     seconds: float = 0.0
+    """Wall time of the calls that were answered."""
 
     def __add__(self, other: Payment) -> Payment:
         return Payment(
@@ -94,17 +98,18 @@ class Payment:
 
 @dataclass
 class PendingWrites:
-    """What is written together.
-
-    answers: key → JSON; failures: key → row; payments: (payer, key) → payment. again: keys that were asked again, whose outcome
-    replaces what is there. settled: name of a row of `batches`, whose results these are → the row in its place, or None.
-    """
+    """What is written in one transaction."""
 
     answers: dict[str, str] = field(default_factory=dict)
+    """Key of a request → answer as JSON."""
     failures: dict[str, FailureRow] = field(default_factory=dict)
+    """Key of a request → row of its failure."""
     payments: dict[tuple[str, str], Payment] = field(default_factory=dict)
+    """(account, key) → payment."""
     again: set[str] = field(default_factory=set)
+    """Keys of repeated requests, whose outcome replaces the stored one."""
     settled: dict[str, Row | None] = field(default_factory=dict)
+    """Name of a row of `batches` whose results these are → the row that replaces it, or None to delete it."""
 
     def __len__(self) -> int:
         """How many outcomes there are."""
@@ -130,16 +135,22 @@ class PendingWrites:
 
 @dataclass(frozen=True)
 class Member:
-    """One of those who ask a run. granted, spent: of the run's cap, in millionths of a millionth of a USD. expires: when its
-    place in the run ends unless it is renewed. asks: whether it makes calls, and so takes a part of their rate."""
+    """One process that sends the requests of a run."""
 
     name: str
+    """Unique name."""
     leads: bool
+    """Whether it writes the run's folder."""
     granted: int
+    """Its part of the run's cap, in picodollars."""
     spent: int
+    """What it has spent of it, in picodollars."""
     answered: int
+    """Number of its answers."""
     expires: float
+    """Time at which it counts as gone unless it is renewed."""
     asks: bool = True
+    """Whether it makes calls, and so takes a part of their rate."""
 
 
 Change = Callable[[float, Sequence[Member]], Sequence[Member]]
