@@ -11,6 +11,11 @@ PROJECT = ".youden"
 _MARKS = ((PROJECT,), (".git", "pyproject.toml"))
 
 
+def usual_store() -> str | None:
+    """Return the store for runs whose options and config name none: that of the variable YOUDEN_STORE."""
+    return os.environ.get("YOUDEN_STORE") or None
+
+
 def project_store() -> Path:
     """Return the store of the project, `.youden/answers.db` in the project directory.
 

@@ -14,6 +14,7 @@ from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import POLL_SECONDS, Asking, Mode, batch_options, check_cap
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.answers import open_store
+from youden.project_store import project_store, usual_store
 from youden.run_keys import MAX_MISSING
 from youden.types import Plan, Progress, Verdicts
 
@@ -46,7 +47,8 @@ def judge(
         Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that is given two responses and
         returns whether they have the same source: True, False, or a number from 0 to 1.
     store : str or path, optional
-        Store of answers, a path or a URL such as sqlite:///path; needed by every judge that makes calls.
+        Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE, else the
+        project's .youden/answers.db.
     max_cost : float, optional
         Cost cap in USD; needed by a judge that may cost money (`price: 0` in its config states that it does not).
     max_missing : float in [0, 1], default 0.01
@@ -91,7 +93,7 @@ def judge(
     >>> import youden
     >>> pool = youden.read_pool("datasets/field-notes")
     >>> plan = youden.make_plan(pool, calls=300)
-    >>> result = youden.judge(plan, judge="lexical")  # "gpt-4o-mini", store="verdicts.db", max_cost=2.0
+    >>> result = youden.judge(plan, judge="lexical")  # "gpt-4o-mini", max_cost=2.0
     >>> result.answer.shape
     (292,)
     """
@@ -147,7 +149,7 @@ async def judge_async(
     """
     batching = batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
-    verdicts = await ask(plan, judge=judge, store=store, asking=asking)
+    verdicts = await ask(plan, judge=judge, store=store or usual_store() or project_store(), asking=asking)
     check_answered(verdicts, max_missing=max_missing)
     return verdicts
 
