@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from youden import stats
     from youden.data.pools.pool_reader import read_pool
-    from youden.pipeline.ranking import rank, read_run
+    from youden.pipeline.ranking import rank
     from youden.pipeline.verdicts import judge, judge_async
     from youden.protocol.plan import make_plan
+    from youden.runs.run_object import Run, read_run, run
     from youden.stats.additive.clipped_linear import ClippedLinear
     from youden.study.agreement import compare
-    from youden.workflows.quality import quality
 
 __version__ = "0.2.0"
 
@@ -35,23 +35,25 @@ _HOMES = {
     "judge": "youden.pipeline.verdicts",
     "judge_async": "youden.pipeline.verdicts",
     "rank": "youden.pipeline.ranking",
-    "read_run": "youden.pipeline.ranking",
+    "run": "youden.runs.run_object",
+    "read_run": "youden.runs.run_object",
+    "Run": "youden.runs.run_object",
     "compare": "youden.study.agreement",
-    "quality": "youden.workflows.quality",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
 }
 
 __all__ = [
     "ClippedLinear",
+    "Run",
     "__version__",
     "compare",
     "judge",
     "judge_async",
     "make_plan",
-    "quality",
     "rank",
     "read_pool",
     "read_run",
+    "run",
     "stats",
 ]
 

@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 
 import youden
-from commands import Youden, write_config, write_pool
 from judged import dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, in_a_thread, well_behaved
@@ -193,19 +192,3 @@ def test_a_function_that_is_no_judge_is_an_error_that_says_so(judge: object, sai
         youden.judge(dense_plan(pool), judge=judge)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"got 42\. Pass a judge's name.*\[judge-config\]"):
         youden.judge(dense_plan(pool), judge=42)  # type: ignore[arg-type]
-
-
-def test_runs_are_read_and_compared_in_python(youden: Youden, tmp_path: Path) -> None:
-    from youden import compare, read_run
-
-    write_pool(tmp_path / "mine.csv")
-    for seed in (0, 1):
-        write_config(tmp_path / f"r{seed}.yaml", pool="mine.csv", seed=seed)
-        assert youden("run", f"r{seed}.yaml", "--quiet").code == 0
-    run = read_run("runs/r0")
-    assert run.ranking.agent.iloc[0] == "a4"
-    assert (len(run.result), run.facts.target) == (len(run.plan), "items-like-these")
-    assert repr(run).startswith("Run('r0': Plan(cyclic: ")
-    study = compare("runs/r0", "runs/r1")
-    assert study.runs == ("r0", "r1")
-    assert study.words

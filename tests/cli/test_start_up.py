@@ -113,7 +113,7 @@ def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
 
 def test_what_asks_a_judge_loads_none_of_the_libraries_that_a_fit_alone_needs() -> None:
     heavy = ("pandas", "scipy.stats", "scipy.optimize", "openai", "litellm")
-    assert loaded_by("import youden.pipeline.judged_run, youden.pipeline.rounds, youden.cli.run", of=heavy) == set()
+    assert loaded_by("import youden.runs.run_object, youden.pipeline.rounds, youden.cli.run", of=heavy) == set()
 
 
 @pytest.fixture

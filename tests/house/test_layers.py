@@ -17,6 +17,7 @@ RANK = {
     "__main__": 10,
     "cli": 9,
     "view": 8,
+    "runs": 7.5,
     "report": 7,
     "workflows": 6,
     "study": 5,

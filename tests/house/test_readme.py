@@ -31,10 +31,22 @@ def code(page: Path, language: str) -> list[str]:
     return [block.code for block in book.blocks(page) if block.language == language]
 
 
-def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_example_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (example,) = code(README, "python")
-    exec(example, {})  # noqa: S102
-    assert "place_low" in capsys.readouterr().out
+    with book.judging() as port:
+        book.furnish(tmp_path, port=port)
+        table = (tmp_path / "mine.csv").read_text(encoding="utf-8")
+        for agent, name in (("lead-first", "new"), ("template", "prod")):
+            table = re.sub(f"^{agent},", f"{name},", table, flags=re.MULTILINE)
+        (tmp_path / "mine.csv").write_text(table, encoding="utf-8")
+        exec(example, {})  # noqa: S102
+    out = capsys.readouterr().out
+    assert "place_low" in out
+    assert "better" in out
+    assert "newcomer" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_th
     assert server.n_requests - asked == n_new
     assert youden("extend", "runs/r", "--repeats", "old").refuses("join-none")
     both = youden("extend", "runs/r", "--repeats", "old", "--items", "items")
-    assert (both.code, "in extensions of their own" in both.err) == (2, True), both.err
+    assert (both.code, "make an extension of each" in both.err) == (2, True), both.err
 
 
 def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_resumes(

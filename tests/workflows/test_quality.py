@@ -18,7 +18,7 @@ import youden as package
 from commands import Youden, write_config, write_pool
 from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ImportFormatError
+from youden.errors import ConfigError, ImportFormatError
 from youden.report.charts.vega import picture_spec
 from youden.report.data.comparison import compare_runs
 from youden.report.data.report import build_report
@@ -210,10 +210,15 @@ def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path
     rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(j < k)} for k in range(K) for j in range(6)]
     pd.DataFrame(rows).to_csv(tmp_path / "l.csv", index=False)
     found = json.loads(youden("quality", str(run.path), "--labels", "l.csv", "--json").out)
-    ranking = pd.read_csv(run.file("ranking.csv"))  # before 3.1 pandas may miss the last digit
-    table = package.quality(ranking, pd.DataFrame(rows))
-    assert table.quality.tolist() == pytest.approx([one["quality"] for one in found["agents"]], rel=1e-12)
-    assert table.agent.tolist() == [one["agent"] for one in found["agents"]]
+    written = run.file("quality.csv").read_bytes()
+    for labels in (pd.DataFrame(rows), "l.csv", [Path("l.csv")]):
+        table = package.read_run(run.path).quality(labels)
+        assert table.quality.tolist() == [one["quality"] for one in found["agents"]]
+        assert table.agent.tolist() == [one["agent"] for one in found["agents"]]
+        assert table.attrs["words"] == tuple(found["words"])
+        assert run.file("quality.csv").read_bytes() == written
+    with pytest.raises(ConfigError, match=r"no column label: got agent, item, score.*\[quality-column\]"):
+        package.read_run(run.path).quality(pd.DataFrame(rows).rename(columns={"label": "score"}))
 
 
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe() -> None:

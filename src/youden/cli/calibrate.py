@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, output, progress, run_options
+from youden.project_store import usual_store
 from youden.text.printable import shown
 from youden.text.tables import Table, fixed, two_sided
 
@@ -72,7 +73,7 @@ def calibrate_command(
         to_json,
     )
 
-    calibration = plan_calibration(source, judges=judges, calls=calls, changes=said, usual_store=options.usual_store())
+    calibration = plan_calibration(source, judges=judges, calls=calls, changes=said, usual_store=usual_store())
     output.note(f"calibrate: {asked_in_words(calibration)}")
     for one in calibration.experiments:
         output.note_connections(one.judge)
@@ -188,7 +189,7 @@ def stress_command(
     from youden.workflows.planned_stress import plan_stress
     from youden.workflows.stressing import NOTES, asked_in_words, attacks_table, conclusion, stress
 
-    planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=options.usual_store(), **said)
+    planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=usual_store(), **said)
     output.note(f"stress: {asked_in_words(planned)}")
     output.note_connections(planned.own.judge)
     cost = output.dollars(planned.usd_new)

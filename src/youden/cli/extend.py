@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,19 +19,16 @@ from youden.cli import UNDECIDED, options, output, progress, run_options
 from youden.cli.options import Number
 from youden.cli.results import judges_tables
 from youden.errors import InputError
+from youden.project_store import usual_store
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted
 from youden.text.tables import fixed
 
 if TYPE_CHECKING:
-    from youden.data.folder.run_config import RunConfig
-    from youden.judging.scheduler.options import Asking
-    from youden.pipeline.fit_tables import Analysis
     from youden.run_keys import Target
     from youden.types.facts import ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.extend import PlannedExtension
-    from youden.workflows.searching import SearchGoal
 
 MOST_SHOWN = 10
 
@@ -101,36 +97,13 @@ def extend_command(
     extensions until then. Afterwards config.yaml reproduces the whole run, and the same --calls add as many calls again. The
     report shows what moved, and whether an agent of the run drifted.
     """
-    from youden.data.folder.run_folder import RunFolder
     from youden.report.pages.writing import write_report
     from youden.workflows.extend import finish_extension, too_wide
-    from youden.workflows.searching import SearchGoal, plan_round
+    from youden.workflows.searching import extend_planned, plan_more
 
-    goal = SearchGoal(top or 1, within, calls) if top or within else None
-    n_pools = sum(pool is not None for pool in (agents, items, repeats))
-    if goal is not None:
-        options.refuse(
-            (
-                n_pools or focus or width is not None,
-                "--top and --within look among the run's own agents. Let others join first; leave out --focus and --width.",
-            ),
-            (calls is None and within is None, "--top spends --calls, or asks until --within. Give one of them."),
-        )
-    else:
-        options.refuse(
-            (
-                not n_pools and calls is None and width is None,
-                "Give --agents, --items, --repeats, --calls or --width: what is the run extended by?",
-            ),
-            (n_pools > 1, "Give --agents first, and --items and --repeats in extensions of their own."),
-            (focus and n_pools, "--focus goes with --calls alone."),
-        )
-    kept = RunFolder(run).read_config()
-    if "target" in said:
-        kept = kept.model_copy(update={"target": said["target"]})
-    once = run_options.run_config(run / "config.yaml", said)
-    step: dict[str, Json] = {"agents": agents, "items": items, "repeats": repeats, "calls": calls, "focus": list(focus)}
-    planned = plan_round(once, goal) if goal else _planned(once, step, width=width)
+    pools = {"agents": agents, "items": items, "repeats": repeats}
+    extension = {**pools, "calls": calls, "focus": list(focus), "width": width, "top": top, "within": within}
+    planned = plan_more(run_options.run_config(run / "config.yaml", said), extension)
     if isinstance(planned, str):
         output.note(f"nothing is asked: {planned}")
         if how == "json":
@@ -147,7 +120,7 @@ def extend_command(
     }
     done = progress.asked(
         {**shown, "dry_run": True},
-        lambda bar: _extended(planned, kept, asking(progress=bar), goal),
+        lambda bar: extend_planned(planned, asking(progress=bar)),
         dry_run=dry_run,
         as_json=how == "json",
         quiet=how == "quiet",
@@ -162,7 +135,7 @@ def extend_command(
         moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
         output.warn(warnings)
         results: dict[str, Json] = {"growth": moved, "recommendation": asdict(fitted.facts.recommendation)}
-        output.print_json({**shown, "dry_run": False, **results} | ({"ended": ended} if goal else {}))
+        output.print_json({**shown, "dry_run": False, **results} | ({"ended": ended} if ended else {}))
     else:
         folder, why = planned.run.folder, ended and f"search: {ended}"
         output.show_asked(folder, summary, how, why=why, moved=summary.moved, warnings=warnings)
@@ -171,16 +144,6 @@ def extend_command(
             for line in summary.moved:
                 click.echo(printable(line))
     finish_extension(planned.run.folder)
-
-
-def _extended(
-    planned: PlannedExtension, kept: RunConfig, terms: Asking, goal: SearchGoal | None
-) -> tuple[Analysis, str]:
-    """The run that has grown, and how a search ended, in words."""
-    from youden.workflows.extend import extend_run
-    from youden.workflows.searching import search_run
-
-    return (extend_run(planned, kept, terms), "") if goal is None else search_run(planned, goal, kept, terms)
 
 
 def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
@@ -193,14 +156,6 @@ def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
         half_width = None if planned.half_width is None else f"{planned.half_width:.3f}"
         store = output.store_words(planned.run)
         output.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=half_width, store=store)
-
-
-def _planned(once: RunConfig, step: dict[str, Json], *, width: float | None) -> PlannedExtension:
-    """By the step, or where it names nothing, by the width alone."""
-    from youden.data.folder.extension_steps import ExtensionStep
-    from youden.workflows.extend import plan_extension
-
-    return plan_extension(once, ExtensionStep.model_validate(step) if any(step.values()) else None, width=width)
 
 
 def _wide(wide: tuple[str, ...], joined: tuple[str, ...], *, width: float, run: Path) -> list[str]:
@@ -312,25 +267,19 @@ def gate_command(
 
     In JUnit XML an agent is a test: worse is a failure, undecided an error.
     """
-    from youden.data.folder.run_folder import RunFolder
-    from youden.report.pages.writing import gate_markdown as render_markdown
-    from youden.report.pages.writing import render_junit
-    from youden.workflows.gate import gate_run, lines_of, next_looks, table
+    from youden.report.pages.writing import gate_markdown
+    from youden.runs.run_object import Run
+    from youden.workflows.gate import lines_of, next_looks, table
+    from youden.workflows.quality import gate_by_quality
 
     if as_json and markdown == "-":
         raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
-    folder, labelled = RunFolder(run), None
     if (by == "quality") != bool(files):
         raise click.UsageError("--by quality and --labels FILE belong together. Give both, or neither.")
-    if by == "quality":
-        from youden.workflows.quality import read_answers, with_quality
-
-        if target not in (None, "items-like-these"):
-            raise click.UsageError("Quality speaks of items like those that are labelled. Leave out --target.")
-        target = "items-like-these"
-        answers = read_answers(folder, files, label=label, scale=scale)
-        labelled = partial(with_quality, folder=folder, answers=answers)
+    judged = Run(run)
     if dry_run:
+        folder = judged.folder
+        labelled = gate_by_quality(folder, files or None, label=label, scale=scale)
         looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target, labelled=labelled)
         if as_json:
             output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
@@ -339,14 +288,21 @@ def gate_command(
                 f"{look.agent} against {baseline}: look {look.look}, at a level of {100 * look.level:.4g} %; 0 calls, $0.00"
             )
         return 0
-    gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger, target=target, labelled=labelled)
-    if junit is not None:
-        junit.write_text(render_junit(gate), encoding="utf-8")
+    gate = judged.gate(
+        *agents,
+        baseline=baseline,
+        margin=margin,
+        target=target,
+        labels=files or None,
+        label=label,
+        scale=scale,
+        ledger=ledger,
+        markdown=None if markdown == "-" else markdown,
+        junit=junit,
+    )
     if markdown == "-":
-        click.echo(render_markdown(gate), nl=False)
+        click.echo(gate_markdown(gate), nl=False)
         return ENDS.get(gate.verdict, 0)
-    if markdown is not None:
-        Path(markdown).write_text(render_markdown(gate), encoding="utf-8")
     output.tell(as_json, gate.to_json(), tables=[table(gate)], notes=lines_of(gate))
     return ENDS.get(gate.verdict, 0)
 
@@ -397,7 +353,7 @@ def rejudge_command(
 
     if "calls" not in said:
         raise click.UsageError("The number of calls is missing. Set --calls, as in --calls 50/agent.")
-    planned = plan_rejudge(RunFolder(run), judge=judge, changes=said, usual_store=options.usual_store())
+    planned = plan_rejudge(RunFolder(run), judge=judge, changes=said, usual_store=usual_store())
     again = planned.again
     output.note_connections(again.judge)
     expected = expected_of(again.plan, kind=again.judge.answers)

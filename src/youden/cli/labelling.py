@@ -55,13 +55,11 @@ def label_command(
 
     Answers that have a label already (--labels) are not chosen again. Items are drawn at random for each agent.
     """
-    from youden.data.folder.run_folder import RunFolder
-    from youden.workflows.quality import read_answers
-    from youden.workflows.to_label import choose_to_label
+    from youden.runs.run_object import Run
 
-    folder = RunFolder(run)
-    known = read_answers(folder, files, label=label, scale=scale) if files else None
-    written = choose_to_label(folder, n, out, purpose=purpose, known=known, show_agents=show_agents, seed=seed)
+    written = Run(run).label(
+        n, out, purpose=purpose, labels=files or None, label=label, scale=scale, show_agents=show_agents, seed=seed
+    )
     words = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
     if as_json:
         output.print_json(

@@ -4,7 +4,6 @@ that are checked; and options.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import wraps
@@ -271,11 +270,6 @@ def _allowing_stores(function: Callable[..., R], *, password: bool) -> Callable[
             return function(**arguments)
 
     return with_permission
-
-
-def usual_store() -> str | None:
-    """The store for commands whose --store and config name none: YOUDEN_STORE."""
-    return os.environ.get("YOUDEN_STORE") or None
 
 
 rule = click.option(

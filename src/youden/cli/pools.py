@@ -19,7 +19,7 @@ from youden.cli import options, output, run_options
 from youden.cli.options import pairs
 from youden.errors import InputError
 from youden.progress_bar import progress_bar
-from youden.project_store import project_store
+from youden.project_store import project_store, usual_store
 from youden.text.printable import is_file, path_of, shown, typed
 from youden.text.sentences import counted
 
@@ -149,7 +149,7 @@ def _store(said: run_options.Said, out: Path, *, calls: bool) -> str:
     own = str(out / ANSWERS)
     if not calls or Path(own).is_file():
         return own
-    return options.usual_store() or str(project_store())
+    return usual_store() or str(project_store())
 
 
 def _times(repeats: int) -> str:

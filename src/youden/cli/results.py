@@ -58,21 +58,11 @@ def fit_command(
     items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
     and is no proof of correctness.
     """
-    from youden.data.folder.run_folder import RunFolder
-    from youden.data.label_tables import read_families
-    from youden.pipeline.fitted_run import fit_run
-    from youden.report.data.summary import summarise_run
-    from youden.workflows.labels import open_labels, validate
+    from youden.runs.run_object import Run
 
-    folder = RunFolder(run)
-    table = None if labels is None else open_labels(labels, folder.read_pool().agents)
-    families = read_families(said["families"]) if "families" in said else None
-    rules = folder.terms.rules.changed(robust=said.get("robust"), trusted=said.get("trusted"), families=families)
-    fit_run(folder, target=said.get("target"), rules=rules, rates=rates)
-    if table is not None:
-        validate(folder, table)
-    output.show_result(summarise_run(folder), as_json=as_json)
-    if table is not None and table.items is not None:
+    summary = Run(run).fit(**said, labels=labels, rates=rates).summary
+    output.show_result(summary, as_json=as_json)
+    if labels is not None and summary.labels is not None and any(one.cells for one in summary.labels.labels):
         output.note(f"labels and ability together: {typed(['youden', 'quality', str(run), '--labels', str(labels)])}")
 
 
@@ -276,7 +266,9 @@ def report_command(
     --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.report.pages import writing as write
+    from youden.report.data.summary import summarise_run
+    from youden.report.pages.writing import TEXTS
+    from youden.runs.run_object import Run
     from youden.workflows.labels import open_labels, validate
 
     if chart is not None and kind not in PICTURES:
@@ -291,27 +283,15 @@ def report_command(
     folder = RunFolder(run)
     if labels is not None:
         validate(folder, open_labels(labels, folder.read_pool().agents))
-    if against is not None:
-        if kind != "html":
-            raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")
-        click.echo(str(write.write_comparison(folder, RunFolder(against), out=out)))
-    elif kind == "html":
-        path, data = write.write_page(folder, out=out)
-        output.warn(data.summary.warnings)
-        click.echo(str(path))
-        if to_mlflow:
-            progress.log(folder)
-    elif kind in ("md", "csv"):
-        text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)
-        if out is None:
-            click.echo(text, nl=False)
-        else:
-            write.write_file(out, text)
-            click.echo(str(out))
-    else:
-        click.echo(
-            str(write.write_picture(folder, chart or "ranking", kind="png" if kind == "png" else "svg", out=out))
-        )
+    if kind in TEXTS and out is None and against is None:
+        click.echo(TEXTS[kind](folder), nl=False)
+        return
+    path = Run(run).report(out, format=kind, chart=chart, against=against)
+    if kind == "html" and against is None:
+        output.warn(summarise_run(folder).warnings)
+    click.echo(str(path))
+    if to_mlflow:
+        progress.log(folder)
 
 
 @click.command("view")

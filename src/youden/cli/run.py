@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -172,30 +172,17 @@ def run_command(
     and is no proof of correctness.
     """
     chosen = run_options.run_config(config, said)
-    from youden.pipeline.fitted_run import fit_run
-    from youden.pipeline.judged_run import judge_run, plan_run
+    from youden.pipeline.judged_run import plan_run
+    from youden.runs.run_object import judge_and_rank
 
     if to_mlflow:
         progress.check()
     planned = plan_run(chosen)
-    table = None
-    if labels is not None:
-        from youden.workflows.labels import open_labels, validate
-
-        table = open_labels(labels, planned.pool.agents)
     output.show_run_plan(planned, how)
     with nullcontext() if how == "quiet" else progress_bar() as bar:
-        result = judge_run(planned, asking(progress=bar))
-    why = result.plan.notes[-1] if result.plan.rounds is not None else ""
-    from youden.pools.checks.likeness import clones_of
-    from youden.report.pages.writing import write_report  # after the asking: charts and pandas take a second to load
-
-    rules = replace(planned.folder.terms.rules, clones=clones_of(planned.pool))
-    fit_run(planned.folder, rules=rules)
-    if table is not None:
-        validate(planned.folder, table)
-    summary = write_report(planned.folder).summary
-    output.show_asked(planned.folder, summary, how, why=why)
+        run = judge_and_rank(planned, asking(progress=bar), labels=labels)
+    why = run.plan.notes[-1] if run.plan.rounds is not None else ""
+    output.show_asked(planned.folder, run.summary, how, why=why)
     if to_mlflow:
         progress.log(planned.folder)
 

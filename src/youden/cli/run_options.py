@@ -12,6 +12,7 @@ import click
 from youden.cli import options
 from youden.cli.options import Number, words
 from youden.errors import PlanError
+from youden.project_store import usual_store
 from youden.run_keys import REPLACED_KEYS, CallBudget, declared_keys
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def run_config(path: Path, said: Said) -> RunConfig:
         from youden.judging.store.permission import allow_store
 
         allow_store(str(said["store"]))
-    config = with_usual_store(load_run_config(path, changes), options.usual_store())
+    config = with_usual_store(load_run_config(path, changes), usual_store())
     from youden.judging.config.judge_files import load_judge_of_run
 
     load_judge_of_run(config)

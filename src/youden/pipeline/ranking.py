@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError, YoudenError
 from youden.pipeline.abilities import (
@@ -37,7 +34,7 @@ from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
 from youden.stats.trials.comparisons import Differences, disconnected
 from youden.types import Finding, Plan, Verdicts
-from youden.types.facts import PartnerRules, RunFacts
+from youden.types.facts import PartnerRules
 from youden.types.results import Rates
 
 if TYPE_CHECKING:
@@ -118,50 +115,6 @@ def _groups_of(plan: Plan) -> Groups:
         with suppress(YoudenError):
             return {agent.id: agent.group for agent in plan.pool.agents}
     return {}
-
-
-class Run(NamedTuple):
-    """A fitted run.
-
-    Attributes
-    ----------
-    name : str
-        Name of the run's folder.
-    ranking : DataFrame
-        As `rank` returns it, by the ranking that heads the run.
-    facts : RunFacts
-        Contents of fit.json.
-    result : Verdicts
-        Answers of the judge.
-    """
-
-    name: str
-    ranking: pd.DataFrame
-    facts: RunFacts
-    result: Verdicts
-
-    @property
-    def plan(self) -> Plan:
-        return self.result.plan
-
-    def __repr__(self) -> str:
-        return f"Run({self.name!r}: {self.plan!r})"
-
-
-def read_run(path: str | PathLike[str]) -> Run:
-    """The `Run` in a folder that `youden run` wrote: its ranking as a DataFrame, what its fit says, its plan and its answers.
-
-    Raises: RunFolderError naming the file that is missing and the command that makes it.
-
-    >>> import youden
-    >>> youden.read_run("runs/mine").ranking.agent  # doctest: +SKIP
-    """
-    import pandas as pd  # takes long to load, and rounds need this module without its tables
-
-    folder = RunFolder(Path(path))
-    facts, plan = folder.read_facts(), folder.read_plan()
-    ranking = pd.read_csv(folder.file("ranking.csv"))
-    return Run(folder.path.resolve().name, ranking, facts, folder.read_verdicts(plan))
 
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:

@@ -6,8 +6,10 @@ Cells are other people's texts too: each drawer makes them safe for its place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import NamedTuple
 
+from youden.text.printable import printable
 from youden.text.sentences import quoted
 
 _RULES = {"l": "---", "r": "--:", "c": "---"}
@@ -43,6 +45,26 @@ def as_markdown(table: Table) -> str:
     lines = [[*map(quoted, table.heads)], [_RULES[side] for side in table.sides]]
     lines += [[_cell(cell, side) for cell, side in zip(row, table.sides, strict=True)] for row in table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_html(table: Table) -> str:
+    """Format a table as HTML, with all its text escaped.
+
+    >>> as_html(two_sided("T", ["agent"], ["n"], [["<b>", "3"]]))  # doctest: +ELLIPSIS
+    '<table><caption>T</caption><thead><tr><th style="text-align: left">agent</th>...&lt;b&gt;...</table>'
+    """
+    sides = {"l": "left", "r": "right", "c": "left"}
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        drawn = (
+            f'<{tag} style="text-align: {sides[side]}">{escape(printable(cell))}</{tag}>'
+            for cell, side in zip(cells, table.sides, strict=True)
+        )
+        return f"<tr>{''.join(drawn)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in table.rows)
+    caption = escape(printable(table.title))
+    return f"<table><caption>{caption}</caption><thead>{row(table.heads, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def _cell(cell: str, side: str) -> str:

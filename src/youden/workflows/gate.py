@@ -150,6 +150,17 @@ def of_items(folder: RunFolder) -> Target:
     return "these-items" if folder.terms.target == "these-items" else "items-like-these"
 
 
+def _target_of(folder: RunFolder, target: Target | None, labelled: Labelled | None) -> Target:
+    """The population of a gate's differences. Raises: InputError [gate-target] if labels are about another one."""
+    if labelled is None:
+        return target or of_items(folder)
+    if target not in (None, "items-like-these"):
+        raise InputError(
+            "Quality speaks of items like those that are labelled. Leave out --target.", slug="gate-target"
+        )
+    return "items-like-these"
+
+
 def next_looks(
     folder: RunFolder,
     agents: Sequence[str],
@@ -160,8 +171,9 @@ def next_looks(
     labelled: Labelled | None = None,
 ) -> tuple[GateLook, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
+    target = _target_of(folder, target, labelled)
     kept, answers = read_ledger(ledger or folder.file(FILE)), read_answers(folder)
-    return _looks(labelled(answers) if labelled else answers, agents, baseline, kept, target or of_items(folder))
+    return _looks(labelled(answers) if labelled else answers, agents, baseline, kept, target)
 
 
 def gate_run(
@@ -188,7 +200,7 @@ def gate_run(
             f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
             slug="gate-margin",
         )
-    target = target or of_items(folder)
+    target = _target_of(folder, target, labelled)
     answers, path = read_answers(folder, target=target), ledger or folder.file(FILE)
     answers, kept = labelled(answers) if labelled else answers, read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)

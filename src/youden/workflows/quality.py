@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,10 @@ from youden.workflows.labels import first, open_labels
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from youden.workflows.gate import Labelled
+
+    Labels = str | PathLike[str] | Sequence[str | PathLike[str]] | pd.DataFrame
 
 LITTLE = 0.1
 """A share of explained variance below which ability is said to tell nothing here."""
@@ -48,54 +54,40 @@ class LabelledAnswers:
         return (self.value - low) / (high - low)
 
 
-def quality(
-    ranking: pd.DataFrame, labels: pd.DataFrame, *, scale: tuple[float, float] | None = None, level: float = 0.95
-) -> pd.DataFrame:
-    """What a label would say of each agent on average, from few labels and ability together, best first.
-
-    ranking: as `youden.rank` gives it, with the columns agent, ability, error. labels: agent, item, label; an answer
-    may be labelled more than once. scale: the labels' lowest and highest, 0 and 1 where nothing is said. level: of the intervals.
-
-    The columns are those of quality.csv, in the labels' units: str[K], int[K] or float[K]. Labels of other agents are left out.
-
-    Raises: ConfigError [quality-scale] for labels outside of the scale, [quality-none] without any.
-    Source: the book's page "Quality from few labels".
-
-    >>> import pandas as pd
-    >>> ranking = pd.DataFrame({"agent": list("abcdef"), "ability": [0.6, 0.5, 0.4, 0.3, 0.2, 0.1], "error": 0.02})
-    >>> labels = pd.DataFrame({"agent": list("aabbccddeeff"), "item": range(12), "label": [1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 0]})
-    >>> table = quality(ranking, labels)
-    >>> list(table.agent), table.quality.round(1).tolist()
-    (['a', 'b', 'c', 'd', 'e', 'f'], [0.9, 0.8, 0.6, 0.4, 0.2, 0.1])
-    """
-    import pandas as pd
-
-    ids = [str(agent) for agent in ranking["agent"]]
-    rows = [
-        (str(agent), str(item), float(label))
-        for agent, item, label in zip(labels["agent"], labels["item"], labels["label"], strict=True)
-        if str(agent) in set(ids)
-    ]
-    answers = _answers(ids, rows, label="label", scale=scale)
-    found = _estimated(
-        answers, ranking["ability"].to_numpy(np.float64), ranking["error"].to_numpy(np.float64), level=level
-    )
-    return pd.DataFrame([row.__dict__ for row in quality_rows(ids, answers, found)])
-
-
 def read_answers(
-    folder: RunFolder, files: Sequence[Path], *, label: str | None = None, scale: tuple[float, float] | None = None
+    folder: RunFolder,
+    labels: Labels,
+    *,
+    label: str | None = None,
+    scale: tuple[float, float] | None = None,
 ) -> LabelledAnswers:
-    """All labels of answers of the run's agents.
+    """Read the labels of answers of a run's agents.
 
-    label: the column, where the files have more than one.
+    Parameters
+    ----------
+    folder : RunFolder
+        A fitted run.
+    labels : path, sequence of paths, or DataFrame
+        Tables of labels; or columns agent, item and a label. Labels of other agents are left out.
+    label : str, optional
+        Column of the label, if the tables have several. Default for a DataFrame: "label".
+    scale : (float, float), default (0, 1)
+        Lowest and highest possible label.
 
-    Raises: ConfigError [quality-items] for labels of agents alone, [quality-column], [quality-scale], [quality-none]; as
-    `open_labels`.
+    Returns
+    -------
+    LabelledAnswers
+
+    Raises
+    ------
+    ConfigError
+        [quality-items] for labels of agents alone; [quality-column], [quality-scale], [quality-none]; as `open_labels`.
     """
-    agents = folder.read_pool().agents
-    tables = [open_labels(path, agents, repeated=True) for path in files]
     ids = [row.agent for row in folder.read_ranking()]
+    if not isinstance(labels, str | PathLike | Sequence):
+        return _answers_of_frame(labels, ids, label=label or "label", scale=scale)
+    agents = folder.read_pool().agents
+    tables = [open_labels(path, agents, repeated=True) for path in _paths_of(labels)]
     rows, names = [], []
     for table in tables:
         name = _column(table, label)
@@ -107,6 +99,24 @@ def read_answers(
             if agent in set(ids) and not np.isnan(said)
         ]
     return _answers(ids, rows, label=" and ".join(dict.fromkeys(names)), scale=scale)
+
+
+def _paths_of(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    return [Path(labels)] if isinstance(labels, str | PathLike) else [Path(path) for path in labels]
+
+
+def _answers_of_frame(
+    frame: pd.DataFrame, ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
+) -> LabelledAnswers:
+    if missing := [name for name in ("agent", "item", label) if name not in frame]:
+        raise ConfigError(
+            f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. Rename the columns to agent and "
+            "item, and pass the label's name as `label`.",
+            slug="quality-column",
+        )
+    known = frame[frame["agent"].astype(str).isin(ids) & frame[label].notna()]
+    columns = (known["agent"].astype(str), known["item"].astype(str), known[label].astype(float))
+    return _answers(ids, list(zip(*columns, strict=True)), label=label, scale=scale)
 
 
 def _column(table: LabelTable, label: str | None) -> str:
@@ -152,17 +162,13 @@ def _answers(
     )
 
 
-def _estimated(answers: LabelledAnswers, ability: Floats, error: Floats, *, level: float) -> SmallAreas:
-    return quality_of_labels(answers.agent, answers.item, answers.unit, ability=ability, error=error, level=level)
-
-
 def quality_of_run(folder: RunFolder, answers: LabelledAnswers) -> SmallAreas:
     """Agents in the order of the ranking, which alone gives ability, and its error."""
     facts, rows = folder.read_facts(), folder.read_ranking()
     ability, error = (
         np.array(column, dtype=np.float64) for column in ([row.ability for row in rows], [row.error for row in rows])
     )
-    return _estimated(answers, ability, error, level=facts.level)
+    return quality_of_labels(answers.agent, answers.item, answers.unit, ability=ability, error=error, level=facts.level)
 
 
 def quality_rows(ids: Sequence[str], answers: LabelledAnswers, found: SmallAreas) -> list[QualityRow]:
@@ -195,13 +201,18 @@ def quality_rows(ids: Sequence[str], answers: LabelledAnswers, found: SmallAreas
 
 
 def estimate_quality(
-    folder: RunFolder, files: Sequence[Path], *, label: str | None = None, scale: tuple[float, float] | None = None
+    folder: RunFolder,
+    labels: Labels,
+    *,
+    label: str | None = None,
+    scale: tuple[float, float] | None = None,
 ) -> QualityFacts:
     """Write quality.csv and quality.json of a fitted run; nothing else of it changes.
 
-    Raises: as `read_answers`; RunFolderError where the run is not fitted.
+    Parameters and errors: as `read_answers`.
     """
-    answers = read_answers(folder, files, label=label, scale=scale)
+    answers = read_answers(folder, labels, label=label, scale=scale)
+    sources = map(str, _paths_of(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
     found = quality_of_run(folder, answers)
     ids = [row.agent for row in folder.read_ranking()]
     rows = quality_rows(ids, answers, found)
@@ -209,7 +220,7 @@ def estimate_quality(
     facts = QualityFacts(
         version=VERSION,
         tables=folder.tables_digest(),
-        sources=tuple(map(str, files)),
+        sources=tuple(sources),
         label=answers.label,
         scale=answers.scale,
         level=found.level,
@@ -287,6 +298,15 @@ def difference_of_quality(found: SmallAreas, one: int, other: int, *, level: flo
     below = np.cumsum(weight[order])
     low, high = (float(gap[order][np.searchsorted(below, p)]) for p in ((1 - level) / 2, (1 + level) / 2))
     return float(found.quality[one] - found.quality[other]), low, high
+
+
+def gate_by_quality(
+    folder: RunFolder, labels: Labels | None, *, label: str | None, scale: tuple[float, float] | None
+) -> Labelled | None:
+    """Make the step by which a gate compares quality; None without labels, for a gate by ability. Raises: as `read_answers`."""
+    if labels is None:
+        return None
+    return partial(with_quality, folder=folder, answers=read_answers(folder, labels, label=label, scale=scale))
 
 
 def with_quality(seen: GateAnswers, *, folder: RunFolder, answers: LabelledAnswers) -> GateAnswers:

@@ -5,12 +5,14 @@ Each round is an extension of the run, so the folder is whole after each, and th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
-from youden.data.folder.extension_steps import ExtensionStep
+from youden.data.folder.extension_steps import POOLS, ExtensionStep
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError
@@ -24,7 +26,15 @@ from youden.protocol.designs.adaptive import ROUNDS, contenders
 from youden.stats.trials.best_selection import choice, comparable, wanting
 from youden.stats.trials.comparisons import differences
 from youden.text.sentences import counted
-from youden.workflows.extend import PlannedExtension, extend_run, plan_step, requested, resume_extension
+from youden.text.yaml_text import misfit
+from youden.workflows.extend import (
+    PlannedExtension,
+    extend_run,
+    plan_extension,
+    plan_step,
+    requested,
+    resume_extension,
+)
 
 
 class SearchGoal(NamedTuple):
@@ -34,6 +44,61 @@ class SearchGoal(NamedTuple):
     top: int
     within: float | None
     calls: int | None
+
+
+def plan_more(config: RunConfig, options: Mapping[str, Any]) -> PlannedExtension | str:
+    """Plan an extension or a search by the options of `youden extend`; its folder stays as it is.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run, with the changes of this command.
+    options : mapping
+        `agents`, `items` or `repeats` (path of a pool), `calls`, `focus` (list), `width`, `top` and `within`; None if not given.
+
+    Returns
+    -------
+    PlannedExtension or str
+        Or the reason why a search has nothing to ask.
+
+    Raises
+    ------
+    ConfigError
+        [extend-options] if the options do not go together; other errors as `plan_extension` and `plan_round`.
+    """
+    top, within, calls, focus, width = (options[name] for name in ("top", "within", "calls", "focus", "width"))
+    step = {name: options[name] for name in (*POOLS, "calls", "focus")}
+    if not (top or within):
+        is_empty = width is not None and not any(step.values())
+        return plan_extension(config, None if is_empty else _step_of(step), width=width)
+    if focus or width is not None or any(options[kind] is not None for kind in POOLS):
+        raise ConfigError(
+            "--top and --within look among the run's own agents. Let others join first; leave out --focus and --width.",
+            slug="extend-options",
+        )
+    if calls is None and within is None:
+        raise ConfigError("--top spends --calls, or asks until --within. Give one of them.", slug="extend-options")
+    return plan_round(config, SearchGoal(top or 1, within, calls))
+
+
+def _step_of(keys: Mapping[str, Any]) -> ExtensionStep:
+    try:
+        return ExtensionStep.model_validate(keys)
+    except ValidationError as error:
+        raise ConfigError(f"The run cannot be extended so: {misfit(error)}.", slug="extend-options") from error
+
+
+def extend_planned(planned: PlannedExtension, asking: Asking | None = None) -> tuple[Analysis, str]:
+    """Query the judge on what `plan_more` planned, and fit the run.
+
+    Returns: the fitted run, and how a search ended, in words. Raises: as `extend_run`.
+    """
+    folder, unfinished = planned.run.folder, planned.unfinished
+    kept = folder.read_config().model_copy(update={"target": planned.run.config.target})
+    if unfinished.top is None:
+        return extend_run(planned, kept, asking), ""
+    goal = SearchGoal(unfinished.top, unfinished.within, unfinished.calls)
+    return search_run(planned, goal, kept, asking)
 
 
 def plan_round(

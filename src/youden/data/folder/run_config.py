@@ -269,34 +269,56 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 def config_at(place: Path, changes: Mapping[str, Json]) -> RunConfig:
     """As `load_run_config`, of the file at `place`, wherever that is."""
     data = {"name": place.stem, **_read_keys(place)}
-    _refuse_replaced_keys(place, data)
     _report_dataset(data.get("pool"), place.parent)
     said = {key: _resolved(key, value, place.parent) for key, value in data.items()} | dict(changes)
     judge_name = None
     if isinstance(judge := said.get("judge"), str) and (beside := judge_beside(judge, place.parent)):
         said["judge"], judge_name = str(beside), judge
-    try:
-        config = RunConfig.model_validate(said)
-    except ValidationError as error:
-        raise ConfigError(
-            f"{place}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
-        ) from error
+    config = config_of_keys(said, origin=str(place))
     # set as cached properties, because they are no part of what the run is
     config.__dict__ |= {"beside": place.parent, "file": place, "judge_name": judge_name}
     return config
 
 
-def _refuse_replaced_keys(place: Path, data: Mapping[str, object]) -> None:
+def _refuse_replaced_keys(origin: str, data: Mapping[str, object]) -> None:
     """Raises: ConfigError [run-config]; RunFolderError [run-version] if an earlier version of youden wrote the file."""
     for key in REPLACED_KEYS.keys() & data.keys():
         if "drawn" in data:
             raise RunFolderError(
-                f"{place} was written by youden 0.2.0 or earlier: it has the key '{key}'. Use the version that wrote it, or "
+                f"{origin} was written by youden 0.2.0 or earlier: it has the key '{key}'. Use the version that wrote it, or "
                 "run your own config in another folder (--out): no stored answer is paid for again.",
                 slug="run-version",
             )
         new = REPLACED_KEYS[key].format(data[key])
-        raise ConfigError(f"{place}: unknown key '{key}'. Set `{new}` instead.", slug="run-config")
+        raise ConfigError(f"{origin}: unknown key '{key}'. Set `{new}` instead.", slug="run-config")
+
+
+def config_of_keys(keys: Mapping[str, object], *, origin: str) -> RunConfig:
+    """Make a config from keys whose paths start at the current directory.
+
+    Parameters
+    ----------
+    keys : mapping
+        As in a config file, `name` and `pool` at least.
+    origin : str
+        Where the keys come from, for the error.
+
+    Returns
+    -------
+    RunConfig
+
+    Raises
+    ------
+    ConfigError
+        [run-config] naming the key, its value and what is allowed.
+    """
+    _refuse_replaced_keys(origin, keys)
+    try:
+        return RunConfig.model_validate(keys)
+    except ValidationError as error:
+        raise ConfigError(
+            f"{origin}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
+        ) from error
 
 
 def _report_dataset(pool: object, folder: Path) -> None:

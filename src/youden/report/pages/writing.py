@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 
 from youden.data.atomic import replacing
 from youden.data.folder.run_folder import RunFolder
+from youden.errors import ConfigError
 from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
 from youden.report.data.comparison import Comparison, compare_runs
@@ -289,6 +290,53 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
     return path
 
 
+def write_as(
+    folder: RunFolder, kind: str, *, out: Path | None = None, chart: str | None = None, against: RunFolder | None = None
+) -> Path:
+    """Write a run's report, or a part of it.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        A fitted run.
+    kind : {"html", "md", "csv", "png", "svg"}
+        The whole report, its summary, the ranking, or one figure.
+    out : path, optional
+        File to write. Default: one in the run's folder.
+    chart : str, optional
+        Figure of "png" and "svg". Default: "ranking".
+    against : RunFolder, optional
+        Other run to show side by side ("html").
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ConfigError
+        [report-format], [report-against]; as `write_picture`.
+    RunFolderError
+        If a file of the run is missing.
+    """
+    if against is not None and kind != "html":
+        raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")
+    if against is not None:
+        return write_comparison(folder, against, out=out)
+    if kind == "html":
+        return write_page(folder, out=out)[0]
+    if kind in ("png", "svg"):
+        return write_picture(folder, chart or "ranking", kind="png" if kind == "png" else "svg", out=out)
+    if kind not in TEXTS:
+        raise ConfigError(
+            f"A report has no such format: got '{kind}'. Pass html, md, csv, png or svg.", slug="report-format"
+        )
+    path = folder.file(f"report.{kind}") if out is None else out
+    write_file(path, TEXTS[kind](folder))
+    return path
+
+
 def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
     """A study as HTML. The caller has checked `vega.need_charts`."""
     write_file(path, _render_study(title, parts))
@@ -316,6 +364,10 @@ def ranking_csv(folder: RunFolder) -> str:
     """The ranking as the folder has it. Raises: RunFolderError."""
     folder.read_ranking()
     return folder.file("ranking.csv").read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+
+
+TEXTS = {"md": markdown, "csv": ranking_csv}
+"""Formats of a report that are text, and what makes it."""
 
 
 def write_file(path: Path, text: str) -> None:

@@ -1,0 +1,371 @@
+"""`youden.run` and `Run` do what the commands do: the same files, the same numbers, and no answer paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import youden as package
+from commands import Youden, wire_judge, write_config, write_pool
+from pools import make_pool
+from stops import AT_RISK, TABLES, bench
+from unruly_server import UnrulyServer
+from wire_server import Reply, WireServer, running, same_item
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import responses_of
+from youden.errors import BudgetError, ConfigError, RunFolderError, YoudenError
+from youden.runs.run_object import Run
+from youden.types import Pool
+
+FITTED = (*TABLES, "scores_row.csv", "pairs.parquet", "curl.csv", "plan.parquet", "ranking.json", "fit.json")
+CALLS = 240
+
+
+@pytest.fixture(scope="module")
+def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with mine.csv and its run runs/first, made by a call."""
+    place = tmp_path_factory.mktemp("first")
+    write_pool(place / "mine.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        package.run("mine.csv", out="runs/first", calls=CALLS, seed=3)
+    return place
+
+
+@pytest.fixture
+def first(judged_once: Path, youden: Youden, tmp_path: Path) -> Run:
+    """That run, to oneself."""
+    shutil.copytree(judged_once, tmp_path, dirs_exist_ok=True)
+    return package.read_run("runs/first")
+
+
+@pytest.fixture
+def by_command(first: Run, youden: Youden) -> Run:
+    """The same run by the command, with the same name in another folder."""
+    write_config(Path("first.yaml"), pool="mine.csv", calls=CALLS, seed=3)
+    youden("run", "first.yaml", "--out", "commands/first", "--quiet").well()
+    return package.read_run("commands/first")
+
+
+def tables(run: Run) -> dict[str, bytes]:
+    return {name: (run.path / name).read_bytes() for name in FITTED}
+
+
+def frame_of(pool: Pool) -> pd.DataFrame:
+    rows = [(agent.id, item.id, text, item.prompt, agent.group) for agent, item, _, text in responses_of(pool)]
+    return pd.DataFrame(rows, columns=["agent", "item", "text", "prompt", "group"])
+
+
+def test_a_call_and_a_command_write_the_same_files(first: Run, by_command: Run, youden: Youden) -> None:
+    assert tables(first) == tables(by_command)
+    config = {
+        run.path.parent.name: (run.path / "config.yaml").read_text(encoding="utf-8") for run in (first, by_command)
+    }
+    assert config["runs"] == config["commands"]
+    assert (first.path / "report.html").is_file()
+    first.extend(calls=40)
+    youden("extend", "commands/first", "--calls", "40").well()
+    assert tables(first) == tables(by_command)
+    assert len(first.plan) > CALLS
+    gate = first.gate("a4", baseline="a0", markdown="gate.md", junit="gate.xml")
+    ended = youden("gate", "commands/first", "--agent", "a4", "--baseline", "a0", "--json")
+    said = json.loads(ended.out)
+    assert said | {"folder": ""} == json.loads(json.dumps(gate.to_json())) | {"folder": ""}
+    assert gate.verdict == "better"
+    assert (first.path / "gates.json").read_bytes() == (by_command.path / "gates.json").read_bytes()
+    assert "better" in Path("gate.md").read_text(encoding="utf-8")
+    assert "<testcase" in Path("gate.xml").read_text(encoding="utf-8")
+
+
+def test_other_methods_write_what_their_commands_write(first: Run, by_command: Run, youden: Youden) -> None:
+    assert first.fit(robust=True, target="these-items").facts.ranked_by == "robust"
+    youden("fit", "commands/first", "--robust", "--target", "these-items").well()
+    assert tables(first) == tables(by_command)
+    written = first.label(6, "one.csv", seed=1)
+    youden("label", "commands/first", "--next", "6", "--seed", "1", "--out", "two.csv").well()
+    assert written.table.read_bytes() == Path("two.csv").read_bytes()
+    first.export("one.jsonl")
+    youden("export", "commands/first", "two.jsonl").well()
+    assert Path("one-ranking.jsonl").read_bytes() == Path("two-ranking.jsonl").read_bytes()
+    for name in ("report.md", "report.csv"):
+        path = first.report(name)
+        assert (
+            path.read_text(encoding="utf-8") == youden("report", "runs/first", "--format", path.suffix[1:]).well().out
+        )
+    assert first.report() == first.path / "report.html"
+    assert first.report("both.html", against=by_command).is_file()
+    stressed = first.stress(attacks=["clones"])
+    said = youden("stress", "commands/first", "--attack", "clones", "--json").said
+    assert json.loads(json.dumps(asdict(stressed)))["attacks"] == said["attacks"]
+    with pytest.raises(ConfigError, match=r"got 'pdf'.*\[report-format\]"):
+        first.report("report.pdf")
+    with pytest.raises(ConfigError, match=r"\[report-against\]"):
+        first.report("both.md", against=by_command)
+
+
+def test_a_run_knows_its_results(first: Run) -> None:
+    ranking = first.ranking
+    assert [*ranking.agent] == [row.agent for row in RunFolder(first.path).read_ranking()]
+    in_memory = package.rank(first.verdicts)
+    assert ranking.attrs.keys() == in_memory.attrs.keys()
+    for name in ("best", "choice", "method", "recommendation"):
+        assert ranking.attrs[name] == in_memory.attrs[name], name
+    assert ranking.attrs["warnings"] == [*first.warnings]
+    assert (first.name, first.warnings) == ("first", first.facts.warnings)
+    assert repr(first) == f"Run('runs/first': {first.recommendation.text})"
+    assert repr(Run("nowhere")) == "Run('nowhere': not fitted)"
+    with pytest.raises(RunFolderError, match=r"\[run-missing\]"):
+        package.read_run("nowhere")
+    assert package.compare(first, "runs/first").words == package.compare(first.path, first.path).words
+
+
+def test_in_a_notebook_a_run_is_a_table_in_which_no_text_acts(first: Run) -> None:
+    frame = frame_of(package.read_pool("mine.csv"))
+    frame["agent"] = frame["agent"].replace("a4", "<script>alert(4)</script>\u202e")
+    html = package.run(frame, out="runs/html", calls=CALLS)._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(4)" in html
+    assert "\u202e" not in html
+    assert html.count("<tr>") == 6
+    assert package.read_run("runs/html").recommendation.form in html.lower()
+
+
+def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: Run, youden: Youden) -> None:
+    pool = package.read_pool("mine.csv")
+    frame = frame_of(pool)
+    run = package.run(pool, out="runs/pool", calls=CALLS, seed=3)
+    assert run.ranking.ability.tolist() == first.ranking.ability.tolist()
+    assert run.plan.pool.digest == pool.digest
+    before = tables(run)
+    again = package.run(frame, out="runs/pool", calls=CALLS, seed=3)
+    assert tables(again) == before
+    some = frame[frame.agent != "a0"]
+    fewer = package.run(some, out="runs/fewer", calls=CALLS)
+    with pytest.raises(
+        RunFolderError, match=r"1 agent came to its pool; .*youden extend runs/fewer --agents .*\[run-other\]"
+    ):
+        package.run(frame, out="runs/fewer", calls=CALLS)
+    assert fewer.extend(frame).facts.growth.joined == ("a0",)
+    youden("report", "runs/fewer").well()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"calls": "many"}, r"youden\.run: 'calls' is 'many': .*\[run-config\]"),
+        ({"call": 3}, r"youden\.run: .*'call'.*calls.*\[run-config\]"),
+        ({"trials": 4}, r"youden\.run: unknown key 'trials'\. Set `calls: 4/agent` instead\. \[run-config\]"),
+        ({"judge": 3}, r"'judge.* is 3.*\[run-config\]"),
+        ({"judge": "gpt-4o-mini"}, r"\[max-cost-needed\]"),
+    ],
+)
+def test_a_wrong_key_is_one_error_that_names_it(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, object], said: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    write_pool(tmp_path / "mine.csv")
+    with pytest.raises(ConfigError, match=said):
+        package.run("mine.csv", out="runs/r", **keys)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, r"name one of them\. \[extend-options\]"),
+        ({"agents": "mine.csv", "items": "mine.csv"}, r"make an extension of each\. \[extend-options\]"),
+        ({"agents": "mine.csv", "focus": ["a1"]}, r"focus goes with calls alone\. \[extend-options\]"),
+        ({"top": 1}, r"--top spends --calls, or asks until --within.*\[extend-options\]"),
+    ],
+)
+def test_an_extension_of_nothing_or_of_two_things_is_refused(first: Run, options: dict[str, object], said: str) -> None:
+    before = tables(first)
+    with pytest.raises(ConfigError, match=said):
+        first.extend(**options)  # type: ignore[arg-type]
+    assert tables(first) == before
+
+
+@pytest.fixture
+def paid(youden: Youden, server: WireServer, tmp_path: Path) -> dict[str, object]:
+    """Keys of a run by a judge that costs a dollar per million tokens."""
+    frame_of(make_pool(5, 8)).to_csv(tmp_path / "answers.csv", index=False)
+    return {"judge": wire_judge(server.url, price=1), "calls": 110, "independent": "pooled:20"}
+
+
+def test_the_cap_stops_a_run_and_the_same_call_resumes_it(paid: dict[str, object], server: WireServer) -> None:
+    with pytest.raises(BudgetError):
+        package.run("answers.csv", out="runs/r", max_cost=0.005, **paid)  # type: ignore[arg-type]
+    n_stored = server.n_requests
+    assert 0 < n_stored < 110
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    assert server.n_requests == len(run.verdicts) == 110
+    assert run.facts.calls is not None
+    assert run.facts.calls.usd == pytest.approx(110 * 101e-6)
+    package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    assert server.n_requests == 110
+
+
+async def test_a_run_in_a_running_event_loop(paid: dict[str, object], server: WireServer) -> None:
+    asyncio.get_running_loop()
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    assert server.n_requests == 110
+    assert len(run.extend(calls=20, max_cost=1.0).verdicts) == 130
+    assert server.n_requests == 130
+
+
+def test_a_second_judge_is_a_run_of_its_own(paid: dict[str, object], server: WireServer, youden: Youden) -> None:
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    write_config(Path("b.yaml"), **wire_judge(server.url, model="b"))
+    second = run.rejudge("b.yaml", calls=60)
+    assert second.path == Path("runs/r-by-b")
+    youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "60", "--out", "commands/r-by-b").well()
+    by_command = package.read_run("commands/r-by-b")
+    assert [(second.path / name).read_bytes() for name in TABLES] == [
+        (by_command.path / name).read_bytes() for name in TABLES
+    ]
+    assert server.n_requests == 110 + len(second.verdicts)
+    assert package.compare(run, second).n_agents == 5
+    exported = second.export_cassette("r.jsonl")
+    assert (exported.n_answers, exported.n_unanswered) == (len(second.verdicts), 0)
+
+
+def test_an_extension_that_is_stopped_goes_on_by_the_same_call(paid: dict[str, object], server: WireServer) -> None:
+    run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
+    grown = frame_of(make_pool(6, 8))
+    server.behave = lambda n, body: Reply(same_item(body)) if n < 130 else Reply("", status=401)
+    with pytest.raises(YoudenError):
+        run.extend(grown, calls=60, max_cost=1.0)
+    with pytest.raises(RunFolderError, match=r"\[extend-unfinished\]"):
+        run.extend(calls=10)
+    server.behave = lambda _n, body: Reply(same_item(body))
+    answered = server.n_requests
+    assert "a5" in set(run.extend(grown, calls=60, max_cost=1.0).ranking.agent)
+    assert run.facts.growth is not None
+    assert server.n_requests - answered <= len(run.verdicts) - 110
+
+
+async def test_the_whole_api_in_one_example_that_runs_in_a_notebook_too(
+    youden: Youden, server: WireServer, tmp_path: Path
+) -> None:
+    """In a running event loop, by a paid judge; every request is paid for once, whoever makes it."""
+    import youden
+
+    frame = frame_of(make_pool(7, 20)).replace({"agent": {"a0": "prod", "a1": "new"}})
+    frame[frame.agent != "a6"].to_csv("answers.csv", index=False)
+    labels = frame[["agent", "item"]].assign(label=[float(name == "new") for name in frame.agent]).iloc[::3]
+    (tmp_path / "configs" / "judges").mkdir(parents=True)
+    judge = wire_judge(server.url, price_in=0.15, price_out=0.6, max_tokens=8)
+    del judge["price"]
+    write_config(tmp_path / "configs" / "judges" / "gpt-4o-mini.yaml", **judge)
+
+    pool = youden.read_pool("answers.csv")
+    plan = youden.make_plan(pool, calls=1000, seed=0)
+    cost = plan.cost("gpt-4o-mini")
+    verdicts = youden.judge(plan, judge="gpt-4o-mini", max_cost=2.0)
+    ranking = youden.rank(verdicts)
+    rates = verdicts.rates()
+    scores = rates.training_scores()
+    held_out = rates.holdout_scores()
+    model = youden.ClippedLinear().fit(scores)
+    run = youden.run(pool, judge="gpt-4o-mini", max_cost=2.0, out="runs/first")
+    first = run.ranking
+    report = run.report("report.html")
+    n_judged = len(run.plan)
+    run.extend(frame, max_cost=2.0)
+    gate = run.gate("new", baseline="prod")
+    quality = run.quality(labels)
+    study = youden.compare(youden.read_run("runs/first"), run)
+
+    assert (cost.calls, server.n_requests) == (len(plan), len({*verdicts.key, *run.verdicts.key}))
+    assert set(ranking.agent) == set(first.agent) == {"prod", "new", "a2", "a3", "a4", "a5"}
+    assert model.ability_.shape == (6,)
+    assert held_out.value.shape == scores.value.shape
+    assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert len(run.plan) > n_judged
+    assert set(run.ranking.agent) == {*first.agent, "a6"}
+    assert (gate.baseline, gate.agents[0].agent) == ("prod", "new")
+    assert quality.agent.iloc[0] == "new"
+    assert study.n_agents == 7
+
+
+CALL = """
+import youden
+youden.run(
+    "pool", judge="judge.yaml", max_cost=100_000, out="runs/r", calls=600, independent="pooled:40", progress=False
+)
+"""
+
+
+@pytest.mark.slow
+async def test_a_killed_call_is_resumed_by_the_same_call(tmp_path: Path) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server)
+        judge = json.loads((tmp_path / "r.yaml").read_text(encoding="utf-8").split("judge: ")[1])
+        write_config(tmp_path / "judge.yaml", **judge)
+        process = await run.start("-c", CALL)
+        assert await run.until(200, process)
+        process.send_signal(signal.SIGKILL)
+        await run.end(process, within=300)
+        assert run.lost <= AT_RISK
+        ended = await run.end(await run.start("-c", CALL), within=300)
+        assert ended.code == 0, ended.said
+        assert run.paid_twice <= AT_RISK
+        by_call = run.tables()
+        run.forget()
+        assert (await run.finish()).code == 0
+        assert run.tables() == by_call
+
+
+def test_youden_run_is_the_function_after_every_submodule_is_imported(tmp_path: Path) -> None:
+    script = f"""
+import importlib, pkgutil
+import youden
+for module in pkgutil.walk_packages(youden.__path__, "youden."):
+    if module.name != "youden.__main__":
+        importlib.import_module(module.name)
+run = youden.run("datasets/field-notes", calls=300, out={str(tmp_path / "r")!r})
+print(run.path, len(run.ranking))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.stdout == f"{tmp_path / 'r'} 12\n", ended.stderr
+    assert inspect.isfunction(package.run)
+
+
+NOTEBOOK = """
+import sys
+import nbclient, nbformat
+from nbformat.v4 import new_code_cell, new_notebook
+book = new_notebook(cells=[new_code_cell(sys.argv[1])])
+nbclient.NotebookClient(book, timeout=300, kernel_name="python3").execute()
+for output in book.cells[0].outputs:
+    print(output.get("data", output))
+"""
+CELL = """
+import youden
+youden.run("answers.csv", judge="judge.yaml", max_cost=1.0, out="runs/r", calls=110, independent="pooled:20")
+"""
+
+
+@pytest.mark.slow
+def test_in_jupyter_a_run_shows_its_progress_and_its_table(tmp_path: Path) -> None:
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    frame_of(make_pool(5, 8)).to_csv(tmp_path / "answers.csv", index=False)
+    with running(WireServer()) as server:
+        write_config(tmp_path / "judge.yaml", **wire_judge(server.url, price=1))
+        ended = subprocess.run(
+            [sys.executable, "-c", NOTEBOOK, CELL], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert server.n_requests == 110
+    assert ended.returncode == 0, ended.stderr
+    assert '<progress max="110" value="110"></progress>' in ended.stdout
+    assert "<table>" in ended.stdout
