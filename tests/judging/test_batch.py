@@ -33,8 +33,8 @@ from youden.judging.call.retries import RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider
 from youden.judging.offline.batch_claims import BatchClaims
 from youden.judging.offline.http_batches import OpenAIBatches
-from youden.judging.offline.lines import Line, parts, results
-from youden.judging.scheduler.options import Asking, Batching, Limits
+from youden.judging.offline.lines import Line, results, split_lines
+from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.leases import LEASE, Claims, Jobs, all_jobs
 from youden.types import Completion, Plan, Verdicts
@@ -130,7 +130,7 @@ async def test_judge_sends_batches_in_the_mode_batch(tmp_path: Path, monkeypatch
 )
 def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], most: int, most_bytes: int) -> None:
     lines = [Line(str(n), b"x" * size, 0.0) for n, size in enumerate(sizes)]
-    made = list(parts(iter(lines), Limits(most, most_bytes)))
+    made = list(split_lines(iter(lines), max_requests=most, max_bytes=most_bytes))
     assert [line for part in made for line in part] == lines
     totals = [sum(len(line.text) for line in part) for part in made]
     assert all(len(part) <= most and total <= most_bytes for part, total in zip(made, totals, strict=True))

@@ -21,7 +21,7 @@ from toy_engine import run_batch
 from wire_server import Reply, well_behaved
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.backend_records import BACKENDS
-from youden.judging.scheduler.options import Asking, Batching, Limits
+from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store
 from youden.types import Verdicts
 
@@ -74,7 +74,7 @@ class Worker:
 
 async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **changes: Any) -> Verdicts:
     say = ([] if said is None else said).append
-    batching = Batching(poll=0.0, limits=Limits(requests=LIMIT), sleep=worker, say=say)
+    batching = Batching(poll=0.0, max_requests=LIMIT, sleep=worker, say=say)
     asking = Asking(batching=batching, max_missing=0.5)
     folder = {"batch_provider": "folder"}
     return await judged.ask(PLAN, POOL, NOWHERE, store, asking=asking, environment={}, **folder, **changes)

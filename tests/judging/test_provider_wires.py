@@ -41,7 +41,7 @@ OWN_FORMAT = [judge for judge in ONE_A_CLASS if WireJudge in JUDGES.load(judge.b
 
 
 def at(judge: JudgeConfig, url: str) -> JudgeConfig:
-    return judge.asked_with({"base_url": url}).unpaced()
+    return judge.asked_with({"base_url": url, "requests_per_minute": None, "tokens_per_minute": None})
 
 
 async def asked(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:

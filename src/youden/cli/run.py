@@ -117,12 +117,12 @@ def _exported(
     from youden.pipeline.offline import export_run, stage_of
 
     stage = stage_of(planned)
-    done = export_run(planned, stage, folder, format=format, shards=shards)
-    if not done.requests:
+    n_requests, files = export_run(planned, stage, folder, format=format, shards=shards)
+    if not n_requests:
         output.note(f"nothing is left to ask, so {folder} was not written; go on with: youden judge {config} --import")
     else:
         output.note(
-            f"{counted(done.requests, 'request')} exported to {folder} in {counted(len(done.files), 'file')}; "
+            f"{counted(n_requests, 'request')} exported to {folder} in {counted(len(files), 'file')}; "
             "bring their answers back with: "
             f"youden judge {config} --import ANSWERS"
         )
@@ -130,8 +130,8 @@ def _exported(
             output.note(stage.words())
     return {
         "folder": str(folder),
-        "requests": done.requests,
-        "files": [str(file) for file in done.files],
+        "requests": n_requests,
+        "files": [str(file) for file in files],
         "round": stage.round,
     }
 

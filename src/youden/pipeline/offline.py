@@ -23,7 +23,7 @@ from youden.engines.ray import Placing, on_ray
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.judging.offline.exporting import ExportedPlan, Format, export_requests
+from youden.judging.offline.exporting import Format, export_requests
 from youden.judging.offline.importing_answers import ImportCounts, import_answers
 from youden.judging.scheduler.options import Asking, check_cap
 from youden.judging.scheduler.progress_log import ProgressLog
@@ -73,7 +73,7 @@ def stage_of(planned: PlannedRun) -> Stage:
 
 def export_run(
     planned: PlannedRun, stage: Stage, folder: Path, *, format: Format = "jsonl", shards: int = 1
-) -> ExportedPlan:
+) -> tuple[int, tuple[Path, ...]]:
     """Write what the run's store has no answer to into the new `folder`. Raises: as `export_requests`."""
     with open_store(planned.config.store_place) as store:
         return export_requests(

@@ -15,7 +15,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.engine import only_judge
 from youden.judging.offline.cassette_file import Cassette, Entry, read_cassette, recorded, redact, write_cassette
-from youden.judging.question.questions import trial_name
+from youden.judging.question.questions import keys, trial_name
 from youden.judging.store.answers import open_store, open_store_of_folder
 from youden.pools.generation.generate import recorded as recorded_texts
 from youden.pools.generation.generate import requests_of
@@ -97,7 +97,7 @@ def missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
         return {key: str(one) for key, one in wanted.items() if key not in cassette.entries}
     run, missing = _asked(RunFolder(path)), dict[str, str]()
     for judge in run.judges:
-        for row, key, _ in judge.questions().all(run.plan):
+        for row, key in keys(judge.questions(), run.plan):
             if key not in cassette.entries:
                 missing.setdefault(key, trial_name(run.plan, row))
     return missing

@@ -19,6 +19,9 @@ from youden.judging.call.proxies import environment_proxy
 from youden.judging.call.reply import MAX_REPLY_BYTES, read_bounded
 
 
+_NO_TIMEOUT = aiohttp.ClientTimeout()
+
+
 class HttpClient:
     """Send requests to one server; the session opens with the first request.
 
@@ -67,7 +70,8 @@ class HttpClient:
         """
         if self._session is None:
             self._session = _open_session(self._address, self._headers)
-        url, limit = f"{self._address}/{path}", aiohttp.ClientTimeout(total=max_seconds)
+        url = f"{self._address}/{path}"
+        limit = _NO_TIMEOUT if max_seconds is None else aiohttp.ClientTimeout(total=max_seconds)
         try:
             async with self._session.request(
                 method, url, data=data, headers=headers, timeout=limit, allow_redirects=False
@@ -113,7 +117,7 @@ def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSes
         headers=headers,
         connector=aiohttp.TCPConnector(limit=0, ssl=certificates),
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(),
+        timeout=_NO_TIMEOUT,
     )
 
 

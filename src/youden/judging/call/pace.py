@@ -86,7 +86,7 @@ class Pace:
     requests_per_minute, tokens_per_minute: None for no limit. Never more requests than the rate allows pass in any second.
     """
 
-    def __init__(self, *, requests_per_minute: float | None = None, tokens_per_minute: float | None = None) -> None:
+    def __init__(self, requests_per_minute: float | None = None, tokens_per_minute: float | None = None) -> None:
         self.limited = requests_per_minute is not None or tokens_per_minute is not None
         self._rates = (requests_per_minute, tokens_per_minute)
         self._turn = asyncio.Lock()

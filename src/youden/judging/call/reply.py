@@ -135,48 +135,29 @@ def tokens_in_answer(usage: Mapping[str, Any]) -> int | None:
     return max(n_out, total - n_in, n_out + reasoning if reasoning > n_out else 0)
 
 
-def trusted(said: Completion) -> Completion:
-    """`said` with every field of its type, and without a secret of this process: for what was stored before, too.
+def trusted(reply: Completion) -> Completion:
+    """Return a completion whose fields have their types and contain no secret of this process; also for stored answers.
 
-    Raises: CallError, to be tried again, where its text or its odds are not what they should be.
+    Raises: CallError of kind `retry`, if its text or its log-probabilities are invalid.
     """
-    if _is_plain(said):
-        return _without_secrets(said)
-    if not isinstance(said.text, str):
-        raise _broken(f"the content is {_kind(said.text)}")
-    tokens_in, tokens_out = _count(said.tokens_in), _count(said.tokens_out)
+    shown = (reply.text, reply.finish_reason, reply.model, reply.fingerprint)
+    if _is_plain(reply) and all(hidden(text) == text for text in shown if text is not None):
+        return reply
+    if not isinstance(reply.text, str):
+        raise _broken(f"the content is {_kind(reply.text)}")
+    tokens_in, tokens_out = _count(reply.tokens_in), _count(reply.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
-    typed = Completion(
-        text=sendable(said.text),
-        finish_reason=_name(said.finish_reason) or "unknown",
-        model=_name(said.model) or "",
+    return Completion(
+        text=hidden(sendable(reply.text)),
+        finish_reason=_name(reply.finish_reason) or "unknown",
+        model=_name(reply.model) or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        seconds=said.seconds if _is_number(said.seconds) and 0 <= said.seconds < math.inf else 0.0,
-        fingerprint=_name(said.fingerprint),
-        refusal=sendable(said.refusal) if isinstance(said.refusal, str) else None,
-        top_logprobs=_odds(said.top_logprobs),
-    )
-    return _without_secrets(typed)
-
-
-def _without_secrets(said: Completion) -> Completion:
-    """`said` with secrets masked in every text of it, `said` itself where there are none."""
-    texts = (said.text, said.finish_reason, said.model, said.fingerprint, said.refusal)
-    shown = tuple(text if text is None else hidden(text) for text in texts)
-    odds = tuple((hidden(token), logprob) for token, logprob in said.top_logprobs)
-    if shown == texts and odds == said.top_logprobs:
-        return said
-    text, reason, model, build, refusal = shown
-    return replace(
-        said,
-        text=text or "",
-        finish_reason=reason or "",
-        model=model or "",
-        fingerprint=build,
-        refusal=refusal,
-        top_logprobs=odds,
+        seconds=reply.seconds if _is_number(reply.seconds) and 0 <= reply.seconds < math.inf else 0.0,
+        fingerprint=_name(reply.fingerprint),
+        refusal=hidden(sendable(reply.refusal)) if isinstance(reply.refusal, str) else None,
+        top_logprobs=_odds(reply.top_logprobs),
     )
 
 
@@ -356,7 +337,7 @@ def _odds(said: Any) -> tuple[tuple[str, float], ...]:
         if not _is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING:
             raise _broken(f"a log-probability is {_shown(logprob)}")
         if logprob > -math.inf:
-            odds.append((sendable(token), min(float(logprob), 0.0)))
+            odds.append((hidden(sendable(token)), min(float(logprob), 0.0)))
     return tuple(odds)
 
 

@@ -140,10 +140,6 @@ class JudgeConfig(Fetching, Answering):
         config._price_source = source
         return config
 
-    def unpaced(self) -> Self:
-        """This judge without limits of requests and tokens a minute."""
-        return self.model_copy(update={"requests_per_minute": None, "tokens_per_minute": None})
-
     def at_batch_prices(self) -> Self:
         """This judge, or jury, asked in a batch, at its prices."""
 

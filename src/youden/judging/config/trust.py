@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from youden.data.atomic import replacing
 from youden.errors import ConfigError
 from youden.judging.backend_records import BACKENDS, PROVIDERS
 from youden.text.printable import typed
@@ -261,6 +261,9 @@ def _damaged(path: Path, problem: str) -> ConfigError:
     )
 
 
+_HEADER = "# Environment variables and the hosts they may be sent to; `youden doctor JUDGE --trust` adds to it.\n"
+
+
 def allow(uses: Iterable[KeyUse]) -> Path:
     """Add the uses to the user's file and return its path. The file is replaced atomically; only its owner may read it."""
     path = trusted_file()
@@ -270,15 +273,7 @@ def allow(uses: Iterable[KeyUse]) -> Path:
         if use.host not in hosts:
             hosts.append(use.host)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".trusted-")  # its mode is 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(
-                "# Environment variables and the hosts they may be sent to; `youden doctor JUDGE --trust` adds to it.\n"
-            )
-            yaml.safe_dump(trusted, file)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(path) as tmp_path:
+        tmp_path.touch(mode=0o600)
+        tmp_path.write_text(_HEADER + yaml.safe_dump(trusted), encoding="utf-8")
     return path

@@ -141,14 +141,6 @@ WRITERS: Mapping[str, Writer] = {"jsonl": _write_lines, "parquet": write_parquet
 Format = Literal["jsonl", "parquet"]
 
 
-@dataclass(frozen=True)
-class ExportedPlan:
-    """What was written: requests, and the files they are in; none where the store holds every answer."""
-
-    requests: int
-    files: tuple[Path, ...]
-
-
 def export_requests(
     plan: Plan,
     *,
@@ -157,8 +149,10 @@ def export_requests(
     folder: Path,
     format: Format = "jsonl",
     shards: int = 1,
-) -> ExportedPlan:
+) -> tuple[int, tuple[Path, ...]]:
     """Write every request of `config` that `store` has no answer to into the new `folder`, in `shards` files alike in size.
+
+    Return the number of requests, and the files; none if the store holds every answer.
 
     A jury's judges that are asked by calls get a folder each. The folder is there when it is whole. Memory does not grow but by
     some 100 bytes a trial.
@@ -190,7 +184,7 @@ def export_requests(
             slug="export-failed",
         ) from None
     files = tuple(folder / file.relative_to(part) for _, written in done for file in written)
-    return ExportedPlan(sum(n for n, _ in done), files)
+    return sum(n for n, _ in done), files
 
 
 def _export_judge(

@@ -15,7 +15,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from youden.decompression import open_parquet, unpacked
 from youden.errors import InputError, JudgeError
@@ -67,7 +66,11 @@ def rows_of(path: Path) -> Iterator[list[ResultLine]]:
     try:
         yield from _rows_of_parquet(path) if _is_parquet(path) else _rows_of_lines(path)
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
+        raise InputError(
+            f"{path} cannot be read ({' '.join(str(error).split())[:200]}). It may be cut off: write it again, or leave it out "
+            "and import the others; what was read of them is kept.",
+            slug="import-unreadable",
+        ) from None
 
 
 def _rows_of_lines(path: Path) -> Iterator[list[ResultLine]]:
@@ -89,7 +92,7 @@ def _lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _rows_of_parquet(path: Path) -> Iterator[list[ResultLine]]:
-    file = _parquet(path)
+    file = open_parquet(path)
     there = set(file.schema_arrow.names)
     if "key" not in there or not there & {"text", "error"}:
         raise InputError(
@@ -147,26 +150,8 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _is_parquet(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_PARQUET)) == _PARQUET
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _parquet(path: Path) -> pq.ParquetFile:
-    try:
-        return open_parquet(path)
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(
-        f"{path} cannot be read ({' '.join(str(error).split())[:200]}). It may be cut off: write it again, or leave it out and "
-        "import the others; what was read of them is kept.",
-        slug="import-unreadable",
-    )
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET)) == _PARQUET
 
 
 REJECTED_AT_START = 1000

@@ -20,7 +20,7 @@ from youden.judging.call.reply import check_usage_of
 from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.offline.batch_claims import BatchClaims
 from youden.judging.offline.batch_providers import NOT_FOUND, BatchProvider, BatchState, LineError
-from youden.judging.offline.lines import Line, parts, request_line, results
+from youden.judging.offline.lines import Line, request_line, results, split_lines
 from youden.judging.scheduler.calling import worst_price
 from youden.judging.scheduler.options import Batching
 from youden.judging.scheduler.outcomes import Outcomes
@@ -162,7 +162,8 @@ class InBatches:
         self._short_of_money = False
         self._unreserved = 0.0
         sent: list[Job] = []
-        for part in parts(self._lines(), self._batching.limits):
+        limits = {"max_requests": self._batching.max_requests, "max_bytes": self._batching.max_bytes}
+        for part in split_lines(self._lines(), **limits):
             fresh = self._holding.without_sent([line.key for line in part])
             lines = [line for line in part if line.key in fresh]
             self._unreserved -= math.fsum(line.usd for line in part)

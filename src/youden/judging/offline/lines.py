@@ -13,7 +13,6 @@ from youden.judging.call.connection import request_body
 from youden.judging.call.failures import CallError, http_error, in_words
 from youden.judging.call.reply import checked
 from youden.judging.call.reply_errors import coded_error, object_or_empty
-from youden.judging.scheduler.options import Limits
 from youden.text.json_text import parse_json
 from youden.types import Completion, Request
 
@@ -42,12 +41,12 @@ def request_line(key: str, request: Request, *, usd: float) -> Line:
     return Line(key, text, usd)
 
 
-def parts(lines: Iterable[Line], limits: Limits) -> Iterator[list[Line]]:
-    """The lines in their order, in as few files as the limits allow, one file at a time."""
+def split_lines(lines: Iterable[Line], *, max_requests: int, max_bytes: int) -> Iterator[list[Line]]:
+    """Split lines, in their order, into as few files as the limits allow, one file at a time."""
     part: list[Line] = []
     size = 0
     for line in lines:
-        if part and (len(part) == limits.requests or size + len(line.text) > limits.bytes):
+        if part and (len(part) == max_requests or size + len(line.text) > max_bytes):
             yield part
             part, size = [], 0
         part.append(line)

@@ -36,8 +36,8 @@ class Caller:
         self._usual = TypicalUse()
         self._answer_limit = config.answer_limit
         self.paced: set[asyncio.Timeout] = set()
-        paced = config if backend.live else config.unpaced()
-        self.pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
+        limits = (config.requests_per_minute, config.tokens_per_minute) if backend.live else (None, None)
+        self.pace = Pace(*limits)
 
     def stop(self) -> None:
         """Send nothing more; who waits to send learns it now."""

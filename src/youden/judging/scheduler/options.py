@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -21,14 +21,6 @@ from youden.types import Progress
 
 def _say_nothing(_: str) -> None:
     return
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Most requests and most bytes of one file of a Batch API."""
-
-    requests: int = 50_000
-    bytes: int = 200_000_000
 
 
 Mode = Literal["calls", "batch"]
@@ -45,8 +37,8 @@ class Batching:
     ----------
     poll : float
         Seconds between two requests for their status.
-    limits : Limits
-        Most requests and bytes of one of the provider's files.
+    max_requests, max_bytes : int
+        Largest number of requests, and size, of one of the provider's files.
     say : callable
         Called with a line of text for each change.
     sleep : callable
@@ -56,7 +48,8 @@ class Batching:
     """
 
     poll: float = POLL_SECONDS
-    limits: Limits = field(default_factory=Limits)
+    max_requests: int = 50_000
+    max_bytes: int = 200_000_000
     say: Callable[[str], None] = _say_nothing
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     folder: Path | None = None
