@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from commands import Youden
-from youden.data.importers.guessed_columns import guess
+from youden.data.importers.column_roles import find_roles
 from youden.data.importers.spreadsheets import Rows, excel_rows
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, InputError
@@ -130,9 +130,10 @@ def test_guessing_columns_looks_into_a_row_as_often_as_there_are_columns(grown: 
         n_rows, n_columns = (n, 200) if grown == "rows" else (40, n)
         blank = {f"blank {i}": None for i in range(5)}
         extra = {f"extra {i}": "a b"[: i % 3] for i in range(n_columns)}
-        rows = [CountedRow({"is": f"m{j % 4}", "of": f"q{j // 4}"} | blank | extra) for j in range(n_rows)]
+        own = ({"model": f"m{j % 4}", "id": f"q{j // 4}", "answer": f"answer {j}"} for j in range(n_rows))
+        rows = [CountedRow(row | blank | extra) for row in own]
         CountedRow.n = 0
-        guess(rows)  # type: ignore[arg-type]
+        find_roles(rows)  # type: ignore[arg-type]
         return CountedRow.n
 
     assert n_looks(1600) <= 2.5 * n_looks(800)

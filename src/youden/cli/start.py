@@ -302,8 +302,19 @@ def _installed(*, as_json: bool) -> None:
 @click.argument("pool", required=False, type=click.Path(path_type=Path))
 @click.option("--judge", help="A name, or a path that ends in .yaml. [default: one that can be asked]")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file. [default: NAME.yaml]")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="ROLE=NAME",
+    callback=options.pairs("prompt=Ticket"),
+    help="The column of agent, item, text, prompt, group, empty or repeat in a table; text=a,b: one agent per column. "
+    "Repeatable.",
+)
 @options.json
-def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json: bool) -> None:
+def init_command(
+    pool: Path | None, judge: str | None, out: Path | None, columns: dict[str, str], as_json: bool
+) -> None:
     """Write a first config for POOL, and say what comes next.
 
     POOL is what you have: CSV, TSV, Excel, JSON or Parquet with one row per response or one column per agent, a folder of them,
@@ -318,7 +329,9 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     """
     from youden.pools.first_config import find_pool, write_first_config
 
-    begun = write_first_config(pool or find_pool(Path()), out=out, judge=judge, environment=os.environ)
+    begun = write_first_config(
+        pool or find_pool(Path()), out=out, judge=judge, columns=columns, environment=os.environ
+    )
     cost, file = begun.cost, typed([str(begun.file)])
     if as_json:
         found: dict[str, Json] = {

@@ -199,7 +199,9 @@ def find_pool(start: Path) -> Path:
     return found[0]
 
 
-def _bring_any(path: Path, place: Path, *, known: Pool | None = None) -> ImportedPool | None:
+def _bring_any(
+    path: Path, place: Path, *, columns: Mapping[str, str], known: Pool | None = None
+) -> ImportedPool | None:
     """The pool that has to be made of whatever table or texts `path` holds; None where it is one. place: where it will be.
     known: what was made of it before."""
     if (format_ := recognised_format([path])) is not None and not (path / RESPONSES).is_file():
@@ -212,7 +214,7 @@ def _bring_any(path: Path, place: Path, *, known: Pool | None = None) -> Importe
         with suppress(PoolError):
             if all(text is None or text.strip() for row in read_pool(path).texts for text in row):
                 return None
-    return _checked(read_any(path, known=known), path, place, "table")
+    return _checked(read_any(path, told=columns, known=known), path, place, "table")
 
 
 def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> ImportedPool:
@@ -236,7 +238,7 @@ def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> I
     return imported
 
 
-def _take_more(source: Path, file: Path, place: Path) -> FirstConfig:
+def _take_more(source: Path, file: Path, place: Path, columns: Mapping[str, str]) -> FirstConfig:
     """What came to the pool of the config `file` since it was written. Before a run is judged the pool takes it; a judged run
     keeps its pool, and the whole stands in a new folder, from which it can join. Raises: ConfigError [init-exists]."""
     config = load_run_config(file)
@@ -249,7 +251,7 @@ def _take_more(source: Path, file: Path, place: Path) -> FirstConfig:
     run = RunFolder(config.folder)
     judged = run.has("verdicts.parquet") and run.has("plan.parquet")
     known = run.run_pool() if judged else read_pool(config.pool)
-    imported = None if own == source.resolve() else _bring_any(source, place, known=known)
+    imported = None if own == source.resolve() else _bring_any(source, place, columns=columns, known=known)
     found = grown(known, read_pool(source) if imported is None else imported.pool, keep=judged)
     if judged and found.pool.digest != known.digest:
         place = next(
@@ -267,7 +269,12 @@ def _take_more(source: Path, file: Path, place: Path) -> FirstConfig:
 
 
 def write_first_config(
-    pool: Path, *, out: Path | None = None, judge: str | None = None, environment: Mapping[str, str]
+    pool: Path,
+    *,
+    out: Path | None = None,
+    judge: str | None = None,
+    columns: Mapping[str, str],
+    environment: Mapping[str, str],
 ) -> FirstConfig:
     """A commented config for `pool` in the file `out` (NAME.yaml here). judge: None for the one that can be asked: one that reads
     where its key is in `environment`, else the offline one.
@@ -287,8 +294,8 @@ def write_first_config(
                 f"{file} is there already, and stays as it is. Leave --judge out, or give another --out.",
                 slug="init-exists",
             )
-        return _take_more(pool, file, place)
-    if (imported := _bring_any(pool, place)) is not None:
+        return _take_more(pool, file, place, columns)
+    if (imported := _bring_any(pool, place, columns=columns)) is not None:
         refuse_other(place)
         pool = place
     read = read_pool(pool) if imported is None else imported.pool

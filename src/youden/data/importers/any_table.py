@@ -7,10 +7,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from youden.data.importers.column_names import role_of_name
+from youden.data.importers.column_roles import FILE, FILE_NUMBER, FOLDER, Roles, UnclearColumnsError, find_roles, value
 from youden.data.importers.foreign_files import files_of, parse_json, parse_lines, read_text, suffixes, wrong
 from youden.data.importers.foreign_tables import (
     ForeignTable,
@@ -23,7 +26,6 @@ from youden.data.importers.foreign_tables import (
     unknown_layout,
     with_prompts,
 )
-from youden.data.importers.guessed_columns import FILE, FILE_NUMBER, FOLDER, Guess, guess, noun_of, value
 from youden.data.importers.loose_columns import NOUNS, ROWS, ColumnPath, Columns, known_columns
 from youden.data.importers.loose_table import table_rows
 from youden.data.importers.nested_rows import flatten, rows_of_json
@@ -64,17 +66,17 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
     if SECOND_RESPONSE in imported.left_out and "item" not in columns:
         unique = _with_unique_items(files, said)
         if unique is not None:
-            return read_any(*paths, told={**columns, **({} if unique.made else {"item": unique.places["item"]})})
+            return read_any(*paths, told={**columns, **({} if unique.made else {"item": unique.columns["item"]})})
     return replace(imported, taken=f"agents by {said['agent']!r}" if said.keys() - columns.keys() else "")
 
 
-def _with_unique_items(files: Sequence[Path], said: Mapping[str, str]) -> Guess | None:
+def _with_unique_items(files: Sequence[Path], said: Mapping[str, str]) -> Roles | None:
     """Columns of tables that are read word for word, if item ids restart; else None. Raises: ImportFormatError [import-ids]."""
     rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in table_rows(file)]
     named = {noun: noun for noun in NOUNS if noun in rows[0]} | dict(said)
     places = {noun: column for noun, column in named.items() if noun in ("item", "text", "prompt", "repeat")}
     unused = tuple(name for name in rows[0] if name not in (*named.values(), FILE))
-    found = Guess(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
+    found = Roles(places, (named.get("agent", FILE),), wide=(), made=False, unused=unused)
     unique = with_unique_items(found, rows, place=str(files[0]))
     return None if unique is found else unique
 
@@ -100,9 +102,10 @@ def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
         return any("[]" in path for path in said.values())
     if "agent" not in named and len(files) == 1 and row.keys() - set(NOUNS) and "," not in said.get("text", ""):
         own = {noun: noun for noun in NOUNS if noun in row} | said
-        found = guess([flatten(row), *(flatten(one) for _, one in rows)], told=own)
-        if isinstance(found, Guess) and len(found.agents) == 1:
-            said["agent"] = found.agents[0]
+        with suppress(UnclearColumnsError):
+            found = find_roles([flatten(row), *(flatten(one) for _, one in rows)], told=own)
+            if len(found.agents) == 1:
+                said["agent"] = found.agents[0]
     return True
 
 
@@ -195,17 +198,20 @@ def _columns(
     """
     by_rows = told.get("repeat") == ROWS and not any(ROWS in row for row in rows)
     told = {noun: column for noun, column in told.items() if not (by_rows and noun == "repeat")}
-    found = guess(rows, places=places, told=told)
-    if isinstance(found, str):
-        raise unknown_layout(path, found, list(dict.fromkeys(column for row in rows for column in row)))
+    try:
+        found = find_roles(rows, places=places, told=told)
+    except UnclearColumnsError as error:
+        raise unknown_layout(
+            path, error.problem, list(dict.fromkeys(column for row in rows for column in row)), error.options
+        ) from error
     parts = composite_columns(told.get("item", ""), found.unused) or ()
     found = replace(found, unused=tuple(column for column in found.unused if column not in parts))
     if told.keys().isdisjoint({"item", "repeat"}) and not by_rows:
         found = with_unique_items(found, rows, place=str(path))
     found = with_prompts(found, rows, beside)
     for row in rows:
-        row.update({column: value(row, column) for column in found.places.values() if column not in row})
-    ways = {noun: ColumnPath((column,)) for noun, column in found.places.items()}
+        row.update({column: value(row, column) for column in found.columns.values() if column not in row})
+    ways = {noun: ColumnPath((column,)) for noun, column in found.columns.items()}
     shared = {column.partition(".")[0] for column in found.wide if "." in column}
     start = len(f"{shared.pop()}.") if len(shared) == 1 and all("." in column for column in found.wide) else 0
     wide = {column[start:]: ColumnPath((column,)) for column in found.wide}  # agents that are keys of one object
@@ -271,20 +277,20 @@ def _text_rows(folder: Path, replaced: Replacements) -> Rows:
         agent, item = file.relative_to(folder).parts[0], file.relative_to(folder / file.relative_to(folder).parts[0])
         key = item.with_suffix("").as_posix()
         text = read_text(file, replaced)
-        if noun_of(agent) == "prompt" or noun_of(agent.removesuffix("s")) == "prompt":
+        if role_of_name(agent) == "prompt" or role_of_name(agent.removesuffix("s")) == "prompt":
             prompts[key] = text.strip()
         else:
             rows.append((str(file), {"agent": agent, "item": key, "text": text if text.strip() else None}))
     return [(place, {**row, "prompt": prompts.get(str(row["item"]))}) for place, row in rows]
 
 
-def _said(found: Guess, name: str) -> str:
+def _said(found: Roles, name: str) -> str:
     places = {FILE: "a table each", FOLDER: "a folder each"}
     agents = " and ".join(places.get(column, repr(column)) for column in found.agents)
     if not agents:
         agents = "each of " + ", ".join(map(repr, found.wide)) if found.wide else repr(name)
     parts = [f"agents by {agents}"]
-    item, prompt = found.places.get("item"), found.places.get("prompt")
+    item, prompt = found.columns.get("item"), found.columns.get("prompt")
     if found.made:
         parts.append("items by row" if prompt is None else f"items by {prompt!r} (ids made from it)")
     else:
@@ -292,13 +298,13 @@ def _said(found: Guess, name: str) -> str:
             f"items by {' and '.join(map(repr, str(item).split(' + ')))}"
             + (f", prompts in {prompt!r}" if prompt else "")
         )
-    if "text" in found.places:
-        parts.append(f"texts in {found.places['text']!r}")
+    if "text" in found.columns:
+        parts.append(f"texts in {found.columns['text']!r}")
     places[FILE_NUMBER] = "names of files"
     parts += [
         f"{noun} in {places.get(column, repr(column))}"
         for noun in ("group", "empty", "repeat")
-        if (column := found.places.get(noun))
+        if (column := found.columns.get(noun))
     ]
     if unused := [column for column in found.unused if column not in (FOLDER, FILE)]:
         parts.append(f"not used: {', '.join(map(repr, unused[:6]))}" + " …" * (len(unused) > 6))

@@ -8,29 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from youden.data.importers.column_names import name_order, names_agents_surely, plain_name, role_of_name
+from youden.data.importers.column_roles import FILE, FILE_NUMBER, FOLDER, Column, Roles, joined, value
 from youden.data.importers.foreign_files import suffixes, wrong
-from youden.data.importers.guessed_columns import (
-    FILE,
-    FILE_NUMBER,
-    FOLDER,
-    Guess,
-    is_text,
-    joined,
-    names_agents_surely,
-    noun_of,
-    order,
-    plain_name,
-    value,
-)
 from youden.data.importers.loose_columns import NOUNS, ROWS, ColumnPath, known_columns
 from youden.data.importers.nested_rows import explode, flatten, is_list_of_objects
 from youden.data.importers.restarting_ids import composite_columns
 from youden.data.importers.spreadsheets import SPREADSHEETS, Rows, Say, fill_down
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
+from youden.text.printable import typed
 from youden.types import Pool
 from youden.types.pool import Json
 
@@ -105,15 +96,23 @@ class ForeignTable(NamedTuple):
             return told["text"] if set(told["text"].split(",")) & {*self.columns} else None
         if "text" in (known := known_columns(self.first_row)):
             return ", ".join(f"{noun}={column}" for noun, column in known.items())
-        return next((name for name in self._named("text") if is_text(self.flat_rows, name)), None)
+        return next(
+            (name for name in self._named("text") if Column([row.get(name) for row in self.flat_rows]).is_text), None
+        )
 
     def _named(self, noun: str) -> list[str]:
-        return sorted((name for name in self.columns if noun_of(name) == noun), key=lambda name: order(name, noun))
+        return sorted(
+            (name for name in self.columns if role_of_name(name) == noun), key=lambda name: name_order(name, noun)
+        )
 
     def prompts_by(self, item: str) -> tuple[str, dict[str, Json]] | None:
         """Return a column of prompts, and its texts by the column `item`; None if one of the two is not there."""
         for column in self._named("prompt") + self._named("text"):
-            prompts = {str(row[item]): row[column] for _, row in self.rows if row.get(item) and is_text([row], column)}
+            prompts = {
+                str(row[item]): row[column]
+                for _, row in self.rows
+                if row.get(item) and Column([row.get(column)]).is_text
+            }
             if prompts:
                 return column, prompts
         return None
@@ -129,7 +128,7 @@ def foreign_table(file: Path, name: str, rows: Rows, told: Mapping[str, str], sa
     is_log = len(below_header) < len(flat)
     table = ForeignTable(file, name, _of_one_kind(below_header, is_log=is_log, say=say), first_row)
     for column in table.columns if file.suffix.lower() in SPREADSHEETS else []:
-        if noun_of(column) in ("agent", "item", "prompt"):
+        if role_of_name(column) in ("agent", "item", "prompt"):
             fill_down(table.rows, column, say)
     if table.text_column(told) is not None:
         return table
@@ -158,7 +157,7 @@ def _with_header(rows: Rows) -> Rows:
     (_, header), *others = rows
     if not others or any(name in header for _, row in others for name in row):
         return rows
-    agents = {name: text for name, text in header.items() if isinstance(text, str) and noun_of(name) == "agent"}
+    agents = {name: text for name, text in header.items() if isinstance(text, str) and role_of_name(name) == "agent"}
     return [(place, {**agents, **row}) for place, row in others]
 
 
@@ -168,7 +167,7 @@ def _of_one_kind(rows: Rows, *, is_log: bool, say: Say) -> Rows:
     In a log with a header, rows without a prompt are left out in the same way.
     """
     names = dict.fromkeys(name for _, row in rows for name in row)
-    for needed in (name for name in names if names_agents_surely(name) or (is_log and noun_of(name) == "prompt")):
+    for needed in (name for name in names if names_agents_surely(name) or (is_log and role_of_name(name) == "prompt")):
         for column in filter(_KIND.search, names):
             complete = {str(row.get(column)) for _, row in rows if row.get(needed) is not None}
             others = {str(row.get(column)) for _, row in rows if row.get(needed) is None}
@@ -253,16 +252,16 @@ def _renamed_folder(file: Path) -> Path:
     return file.parent.with_name(_NUMBER.sub("", file.parent.name) or "run") / file.name if file.parent.name else file
 
 
-def with_prompts(found: Guess, rows: Sequence[dict[str, Json]], beside: Sequence[ForeignTable]) -> Guess:
+def with_prompts(found: Roles, rows: Sequence[dict[str, Json]], beside: Sequence[ForeignTable]) -> Roles:
     """Add prompts from a table without responses that has the same item column, if the responses come without any."""
-    item = found.places.get("item")
-    if item is None or "prompt" in found.places:
+    item = found.columns.get("item")
+    if item is None or "prompt" in found.columns:
         return found
     for column, prompts in filter(None, (table.prompts_by(item) for table in beside)):
         if any(str(row.get(item)) in prompts for row in rows):
             for row in rows:
                 row.setdefault(column, prompts.get(str(row.get(item))))
-            return replace(found, places={**found.places, "prompt": column})
+            return replace(found, columns={**found.columns, "prompt": column})
     return found
 
 
@@ -295,7 +294,9 @@ def refuse_lone_files(path: Path, pool: Pool, tables: Sequence[ForeignTable], pl
         raise unknown_layout(path, problem, tables[0].columns)
 
 
-def unknown_layout(path: Path, problem: str, columns: Sequence[str]) -> ImportFormatError:
+def unknown_layout(
+    path: Path, problem: str, columns: Sequence[str], options: Mapping[str, str] | None = None
+) -> ImportFormatError:
     """Make the error for files whose columns cannot be told apart; it names the option that maps them."""
     listed = ", ".join(name for name in columns if name not in (FOLDER, FILE))
     got = f": got the columns {listed[:_MAX_LISTED]}{' …' * (len(listed) > _MAX_LISTED)}" if listed else ""
@@ -303,4 +304,12 @@ def unknown_layout(path: Path, problem: str, columns: Sequence[str]) -> ImportFo
         "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
         "lists the formats of tools."
     )
+    if options:
+        words = [
+            "youden",
+            "init",
+            str(path),
+            *chain.from_iterable(("--column", f"{r}={c}") for r, c in options.items()),
+        ]
+        remedy = f"Name the columns: `{typed(words)}`."
     return wrong(path, f"{problem}{got}. {remedy}", slug="import-columns")

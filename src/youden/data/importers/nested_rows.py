@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
+from youden.data.importers.column_names import LAST_ANSWER, NAMES, role_of_name
 from youden.data.importers.foreign_files import inner
-from youden.data.importers.guessed_columns import LAST_ANSWER, NAMES, noun_of
 from youden.text.json_text import JSONDecodeError, parse_json
 from youden.types.pool import Json
 
@@ -37,7 +37,7 @@ def flatten(row: Mapping[str, Json], before: str = "", depth: int = MAX_DEPTH) -
         value = _with_roles(said)
         if isinstance(value, dict) and value and depth:
             columns |= flatten(value, f"{before}{key}.", depth - 1)
-        elif inner(value, -1, "role") in _ANSWERERS and noun_of(key) == "prompt":
+        elif inner(value, -1, "role") in _ANSWERERS and role_of_name(key) == "prompt":
             columns |= {f"{before}{key}": _last_question(value), f"{before}{key}{LAST_ANSWER}": _text(value)}
         else:
             columns[f"{before}{key}"] = resolve(value)
@@ -166,7 +166,9 @@ def _rows_in_lists(value: Mapping[str, Json]) -> list[dict[str, Json]]:
     with_text = {key: rows for key, rows in records.items() if _has_text(rows[0])} or records
     if len(with_text) == 1:
         beside = flatten({name: held for name, held in value.items() if isinstance(held, dict | str)})
-        agents = {name: said for name, said in beside.items() if isinstance(said, str) and noun_of(name) == "agent"}
+        agents = {
+            name: said for name, said in beside.items() if isinstance(said, str) and role_of_name(name) == "agent"
+        }
         return [{**agents, **row} for rows in with_text.values() for row in rows]
     if lists and not with_text:
         longest = max(map(len, lists.values()))
@@ -177,7 +179,7 @@ def _rows_in_lists(value: Mapping[str, Json]) -> list[dict[str, Json]]:
 
 
 def _rows_of_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    nouns = [noun for key in objects if (noun := noun_of(key)) in NAMES]
+    nouns = [noun for key in objects if (noun := role_of_name(key)) in NAMES]
     if "text" in nouns or len(nouns) > 1:  # columns, as pandas writes them
         keys = dict.fromkeys(key for held in objects.values() for key in held)
         return [{name: held.get(key) for name, held in objects.items()} for key in keys]
@@ -200,7 +202,7 @@ def _are_numbered(keys: Collection[str]) -> bool:
 
 
 def _has_text(row: Mapping[str, Json]) -> bool:
-    return any(noun_of(column) == "text" for column in flatten(row))
+    return any(role_of_name(column) == "text" for column in flatten(row))
 
 
 def _table_of_columns(value: Mapping[str, Json]) -> list[dict[str, Json]]:

@@ -12,20 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from youden.data.importers.column_names import SUBJECTS, names_agents_surely, role_of_name, words_of
+from youden.data.importers.column_roles import FILE, FILE_NUMBER, FOLDER, Roles, Row, joined, value
 from youden.data.importers.foreign_files import wrong
-from youden.data.importers.guessed_columns import (
-    FILE,
-    FILE_NUMBER,
-    FOLDER,
-    SUBJECTS,
-    Guess,
-    Row,
-    joined,
-    names_agents_surely,
-    noun_of,
-    value,
-    words_of,
-)
 from youden.types.pool import Json
 
 GROUPS = SUBJECTS | frozenset(
@@ -59,13 +48,13 @@ MIN_LINED_UP = 0.5
 """Fraction of rows whose item, under a composite key, has to have responses of two agents."""
 
 
-def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
+def with_unique_items(found: Roles, rows: Sequence[Row], *, place: str) -> Roles:
     """Add the column within which item ids restart to the columns that name an item, and find the one that numbers repeats.
 
     Parameters
     ----------
-    found : Guess
-        The columns of the table; `found.places["item"]` is the column with ids.
+    found : Roles
+        The columns of the table; `found.columns["item"]` is the column with ids.
     rows : sequence of mapping
         All flat rows of the table.
     place : str
@@ -73,7 +62,7 @@ def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess
 
     Returns
     -------
-    Guess
+    Roles
         `found` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
         several columns, or with prompts in place of ids, if prompts differ and no column tells the ids apart.
 
@@ -85,7 +74,7 @@ def with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess
     return _with_repeats(_with_unique_items(_without_runs(found, rows), rows, place=place), rows)
 
 
-def _without_runs(found: Guess, rows: Sequence[Row]) -> Guess:
+def _without_runs(found: Roles, rows: Sequence[Row]) -> Roles:
     """Take agents by models alone if they are named by models and numbered runs: 1, 2 or run-1, run-2."""
     runs = {
         name
@@ -96,36 +85,36 @@ def _without_runs(found: Guess, rows: Sequence[Row]) -> Guess:
     if not runs or not any(names_agents_surely(name) for name in models):
         return found
     return replace(
-        found, agents=models, places={**found.places, "agent": joined(models)}, unused=(*found.unused, *runs)
+        found, agents=models, columns={**found.columns, "agent": joined(models)}, unused=(*found.unused, *runs)
     )
 
 
-def _with_repeats(found: Guess, rows: Sequence[Row]) -> Guess:
+def _with_repeats(found: Roles, rows: Sequence[Row]) -> Roles:
     """Take the first column that is called as one and tells all responses of an agent to an item apart as numbers of repeats."""
-    item = found.places.get("item", found.places.get("prompt"))
+    item = found.columns.get("item", found.columns.get("prompt"))
     names = [name for name in found.unused if NUMBERS & words_of(name)]
-    if item is None or not names or "repeat" in found.places:
+    if item is None or not names or "repeat" in found.columns:
         return found
     cells = [*zip(_column(rows, [*found.agents]), _column(rows, [item]), strict=True)]
     for name in names:
         repeats = _column(rows, [name])
         if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
             unused = tuple(other for other in found.unused if other != name)
-            return replace(found, places={**found.places, "repeat": name}, unused=unused)
+            return replace(found, columns={**found.columns, "repeat": name}, unused=unused)
     return found
 
 
-def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Guess:
-    item, prompt = found.places.get("item"), found.places.get("prompt")
+def _with_unique_items(found: Roles, rows: Sequence[Row], *, place: str) -> Roles:
+    item, prompt = found.columns.get("item"), found.columns.get("prompt")
     if item is None:
         return found
     agents = _column(rows, [*found.agents])
     ids = _column(rows, [item])
-    repeat = [found.places["repeat"]] if "repeat" in found.places else []
+    repeat = [found.columns["repeat"]] if "repeat" in found.columns else []
     apart = [name for name in found.unused if REPEATS & words_of(name)]
     repeats = _column(rows, repeat)
     texts = [
-        tuple(str(row.get(name)) for name in (*found.wide, *filter(None, [found.places.get("text")]))) for row in rows
+        tuple(str(row.get(name)) for name in (*found.wide, *filter(None, [found.columns.get("text")]))) for row in rows
     ]
     kept = [n for n, one in enumerate(ids) if one is not None and any(text != "None" for text in texts[n])]
     cells = defaultdict(set)
@@ -139,8 +128,8 @@ def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Gues
     if one_prompt or are_apart:
         return found
     if prompt is not None and _names_groups(prompt, agents, ids, prompts):
-        without = {noun: column for noun, column in found.places.items() if noun != "prompt"}
-        return _with_unique_items(replace(found, places=without, unused=(*found.unused, prompt)), rows, place=place)
+        without = {noun: column for noun, column in found.columns.items() if noun != "prompt"}
+        return _with_unique_items(replace(found, columns=without, unused=(*found.unused, prompt)), rows, place=place)
 
     def is_unique(names: Sequence[str], repeats: Sequence[Json]) -> bool:
         groups = _column(rows, names)
@@ -162,7 +151,9 @@ def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Gues
         for names in (*((name,) for name in named), *combinations(named[:4], 2)):
             if is_unique(names, told_apart):
                 return _with_item(found, (*names, item))
-    unclear = [name for name in free if name not in named and (noun_of(name) != "about" or _KINDS & words_of(name))]
+    unclear = [
+        name for name in free if name not in named and (role_of_name(name) != "about" or _KINDS & words_of(name))
+    ]
     others = [name for name in unclear if is_unique([name], repeats)]
     if has_prompts:
         if not others and len(lone := _lone(agents, prompts, kept)) > MOST_LONE * len(kept):
@@ -173,14 +164,14 @@ def _with_unique_items(found: Guess, rows: Sequence[Row], *, place: str) -> Gues
     return found
 
 
-def _with_item(found: Guess, columns: tuple[str, ...]) -> Guess:
+def _with_item(found: Roles, columns: tuple[str, ...]) -> Roles:
     unused = tuple(name for name in found.unused if name not in columns)
-    return replace(found, places={**found.places, "item": joined(columns)}, unused=unused)
+    return replace(found, columns={**found.columns, "item": joined(columns)}, unused=unused)
 
 
-def _by_prompt(found: Guess) -> Guess:
-    places = {noun: column for noun, column in found.places.items() if noun != "item"}
-    return replace(found, places=places, made=True, unused=(*found.unused, found.places["item"]))
+def _by_prompt(found: Roles) -> Roles:
+    places = {noun: column for noun, column in found.columns.items() if noun != "item"}
+    return replace(found, columns=places, made=True, unused=(*found.unused, found.columns["item"]))
 
 
 def _names_groups(column: str, agents: Sequence[Json], ids: Sequence[Json], values: Sequence[Json]) -> bool:

@@ -1,0 +1,57 @@
+"""Tables in six languages are read right, or refused with the option that reads them: no agent is lost, none is invented."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from table_corpus import N_ITEMS, TABLES, Table, prompt, response, write_table
+
+from commands import Youden
+from youden import read_pool
+from youden.data.folder.run_config import load_run_config
+from youden.types import Pool
+
+
+def is_right(pool: Pool, table: Table) -> bool:
+    """Whether a pool holds all texts of a table under their agents and items."""
+    expected = {
+        (agent, prompt(table.language, item, asks=table.asks) if table.ask else None, response(table.language, k, item))
+        for k, agent in enumerate(table.agents)
+        for item in range(N_ITEMS)
+    }
+    found = {
+        (agent.id, item.prompt, text)
+        for agent, texts in zip(pool.agents, pool.texts, strict=True)
+        for item, text in zip(pool.items, texts, strict=True)
+    }
+    return found == expected and pool.n_items == N_ITEMS
+
+
+def made_pool(folder: Path) -> Pool:
+    config = next(folder.glob("*.yaml"))
+    return read_pool(folder / load_run_config(config).pool)
+
+
+def test_the_corpus_has_at_least_sixty_tables() -> None:
+    assert len(TABLES) >= 60
+    assert {table.language for table in TABLES.values()} == {"en", "de", "es", "fr", "ja", "zh"}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_init_reads_a_table_right_or_names_the_option_that_does(youden: Youden, tmp_path: Path, name: str) -> None:
+    table = TABLES[name]
+    path = write_table(table, tmp_path).relative_to(tmp_path)
+    ended = youden("init", str(path), "--judge", "lexical")
+    if not table.resolve:
+        assert ended.code == 0, ended.err
+    else:
+        assert ended.refuses("import-columns"), ended.out
+        assert not (tmp_path / "pools").exists()
+        command = shlex.split(re.search(r"`(youden init [^`]*)`", ended.err)[1])  # type: ignore[index]
+        said = dict(word.split("=", 1) for word in command if "=" in word)
+        assert said == table.resolve
+        ended = youden(*command[1:], "--judge", "lexical").well()
+    assert is_right(made_pool(tmp_path), table), ended.out
