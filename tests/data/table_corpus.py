@@ -199,6 +199,7 @@ TABLES: Mapping[str, Table] = {
     "chats with models": Table(MODELS, "messages", kind="chats"),
     "a file of chats per agent": Table(("new-bot", "old-bot", "template"), "messages", kind="chat files"),
     "a folder of the Hub": Table(ROLES, "question", kind="hub", by="model", text="answer"),
+    "a folder of the Hub, one split per agent": Table(("old_bot", "new_bot", "template"), "question", kind="splits"),
     "the README's layout": Table(ROLES, "prompt", kind="csv", by="agent", text="text", beside=("item",)),
     "a pool's folder": Table(ROLES, "prompt", kind="pool"),
 }  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from commands import Youden
 from youden.data.importers.column_roles import find_roles
-from youden.data.importers.spreadsheets import Rows, excel_rows
+from youden.data.importers.table_files import Rows, excel_rows
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, InputError
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from importing import TOOLS, cells, load, tool, write
-from youden.data.importers.loose_columns import ColumnPath
+from youden.data.importers.response_columns import ColumnPath
 from youden.errors import ImportFormatError
 
 GENERATIONS = [
@@ -73,7 +73,7 @@ def test_paths_name_what_no_layout_knows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", ["", "a[", "a..b", "a[1", "a[][]", "b.c", "a[-]x]"])
 def test_what_is_no_path_is_none(said: str) -> None:
-    assert ColumnPath.of(said, ["a"]) is None
+    assert ColumnPath.parse(said, ["a"]) is None
 
 
 def test_a_column_whose_name_looks_like_a_path_is_a_column(tmp_path: Path) -> None:

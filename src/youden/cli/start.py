@@ -329,9 +329,7 @@ def init_command(
     """
     from youden.pools.first_config import find_pool, write_first_config
 
-    begun = write_first_config(
-        pool or find_pool(Path()), out=out, judge=judge, columns=columns, environment=os.environ
-    )
+    begun = write_first_config(pool or find_pool(Path()), out=out, judge=judge, columns=columns, environment=os.environ)
     cost, file = begun.cost, typed([str(begun.file)])
     if as_json:
         found: dict[str, Json] = {

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from youden.data.importers.foreign_files import wrong
-from youden.data.importers.loose_table import table_rows
-from youden.data.importers.spreadsheets import EXCEL, excel_rows
+from youden.data.importers.table_files import EXCEL, excel_rows, table_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.text.regular_files import read_regular

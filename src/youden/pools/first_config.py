@@ -21,11 +21,10 @@ from youden.data.folder.joined_pools import GrownPool, grown
 from youden.data.folder.run_config import RunConfig, judge_beside, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
-from youden.data.importers.any_table import ENDINGS, read_any
-from youden.data.importers.foreign_tables import unknown_layout
-from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, refuse_other, write_imported
 from youden.data.importers.recognised_files import recognised_format
+from youden.data.importers.table_files import ENDINGS, table_rows
+from youden.data.importers.table_import import read_table, unknown_layout
 from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, write_pool
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.judge_files import load_judge_config, local_judge, report_judge_shadow
@@ -214,7 +213,7 @@ def _bring_any(
         with suppress(PoolError):
             if all(text is None or text.strip() for row in read_pool(path).texts for text in row):
                 return None
-    return _checked(read_any(path, told=columns, known=known), path, place, "table")
+    return _checked(read_table([path], columns=columns, exact=False, known=known), path, place, "table")
 
 
 def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> ImportedPool:

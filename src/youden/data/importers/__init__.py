@@ -34,7 +34,7 @@ IMPORTERS: Registry[Importer] = Registry(
         "fastchat": "youden.data.importers.leaderboards:read_fastchat",
         "promptfoo": "youden.data.importers.leaderboards:read_promptfoo",
         "helm": "youden.data.importers.harness_logs:read_helm",
-        "hf-dataset": "youden.data.importers.loose_table:read_hf_dataset",
-        "table": "youden.data.importers.any_table:read_table",
+        "hf-dataset": "youden.data.importers.hub_datasets:read_hf_dataset",
+        "table": "youden.data.importers.table_import:read_table",
     },
 )

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain, combinations
+from functools import partial
+from itertools import combinations
 
 from youden.data.importers.column_names import (
-    ASKERS,
     NAMES,
     PAIRED,
     SUBJECTS,
@@ -26,28 +25,15 @@ from youden.data.importers.column_names import (
     role_of_name,
     words_of,
 )
-from youden.types.pool import Json
+from youden.data.importers.column_values import FILE, FOLDER, SHORT, Row, TableColumns, joined, mean_overlap
 
-Row = Mapping[str, Json]
-FOLDER, FILE = "<folder>", "<file>"
-"""Columns with the folder and the file of each row."""
-FILE_NUMBER = "<repeat>"
-"""Column with the number of a repeat in the name of each row's file or folder."""
-_TOGETHER = " + "
-_SHORT = 100
-"""Most characters of an id or a name."""
 _MOST_AGENTS = 500
 _MOST_CANDIDATES = 50
 """Most columns that are compared with each other, each with each."""
 _SURELY_AGENTS = {"agent", "model"}
 """Names of columns that name agents however few rows each agent has."""
-_NUMERIC = re.compile(r"[-+\d.,:/%$€£¥ TZ()]+|true|false", re.IGNORECASE)
-_CONTACT = re.compile(r"\S+@\S+\.\w+|https?://\S+|[0-9a-f]{8}-[0-9a-f-]{20,}", re.IGNORECASE)
-"""E-mail addresses, URLs and UUIDs."""
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _FEWEST_WORDS = 4
 """Mean number of words from which a column that repeats itself holds texts, not categories."""
-_ASKS = re.compile(r"[?？]\W*$|^¿")
 
 
 class UnclearColumnsError(Exception):
@@ -74,9 +60,9 @@ class Roles:
     columns : mapping
         Role to column.
     agents : tuple of str
-        Columns that name an agent together.
+        TableColumns that name an agent together.
     wide : tuple of str
-        Columns that are an agent each.
+        TableColumns that are an agent each.
     made : bool
         Whether items get ids that are made from their prompts.
     unused : tuple of str
@@ -90,140 +76,6 @@ class Roles:
     unused: tuple[str, ...]
 
 
-class Column:
-    """The values of one column, extracted once.
-
-    Attributes
-    ----------
-    values : list
-        One value per row.
-    keys : list of (str or None)
-        The same as text, with runs of spaces as one; None if missing.
-    """
-
-    def __init__(self, values: list[Json]) -> None:
-        self.values = values
-        self.keys = [None if value is None else " ".join(str(value).split()) for value in values]
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """The values that are texts, or lists of texts, without runs of spaces."""
-        return [
-            key
-            for value, key in zip(self.values, self.keys, strict=True)
-            if key and (isinstance(value, str) or _are_texts(value))
-        ]
-
-    @cached_property
-    def distinct(self) -> set[str]:
-        return {key for key in self.keys if key}
-
-    @cached_property
-    def mean_length(self) -> float:
-        """Mean length of the texts; 0 for a column of numbers or times."""
-        if all(map(_NUMERIC.fullmatch, self.texts)):
-            return 0.0
-        return sum(map(len, self.texts)) / len(self.texts)
-
-    @property
-    def is_text(self) -> bool:
-        return self.mean_length > 0
-
-    @cached_property
-    def mean_words(self) -> float:
-        """Mean number of words; two characters of Chinese or Japanese count as one."""
-        n_words = (len(text.split()) + len(_CJK.findall(text)) / 2 for text in self.texts)
-        return sum(n_words) / len(self.texts) if self.is_text else 0.0
-
-    @cached_property
-    def is_prose(self) -> bool:
-        """Whether most texts have several words, as no id, path or time has."""
-        several = sum(" " in text or len(_CJK.findall(text)) > 9 for text in self.texts)
-        return self.is_text and several > len(self.texts) / 2
-
-    @property
-    def repeats(self) -> bool:
-        """Whether few values fill the column, as names and categories do."""
-        return len(self.distinct) <= len(self.values) / 2
-
-    @cached_property
-    def is_contact(self) -> bool:
-        """Whether the values are e-mail addresses, URLs or UUIDs."""
-        return sum(bool(_CONTACT.fullmatch(text)) for text in self.texts) > len(self.texts) / 2
-
-    @cached_property
-    def share_asking(self) -> float:
-        """Share of texts that are questions."""
-        return sum(bool(_ASKS.search(text)) for text in self.texts) / max(1, len(self.texts))
-
-    @property
-    def can_be_id(self) -> bool:
-        """Whether the values may name items: texts, whole numbers, or lists of texts."""
-        values = [value for value in self.values if value is not None]
-        is_fraction = (isinstance(value, float) and not value.is_integer() for value in values)
-        return not any(isinstance(value, bool | dict) for value in values) and not any(is_fraction)
-
-    @property
-    def is_long(self) -> bool:
-        """Whether the values are texts rather than ids."""
-        texts = [value for value in self.values if isinstance(value, str)]
-        return any(len(text) > _SHORT or len(text.strip().splitlines()) > 1 for text in texts)
-
-
-class Columns(dict[str, Column]):
-    """The columns of a table by name; several names joined by " + " are one column."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        super().__init__()
-        self._rows = rows
-        self.n_rows = len(rows)
-        self.names = [
-            name
-            for name in dict.fromkeys(chain.from_iterable(rows))
-            if any(value is not None for value in self[name].values)
-        ]
-
-    def __missing__(self, name: str) -> Column:
-        column = self[name] = Column([value(row, name) for row in self._rows])
-        return column
-
-    def keys_of(self, names: Sequence[str]) -> list[str | None]:
-        """Return one key per row, of several columns together; None if a part is missing."""
-        if len(names) == 1:
-            return self[names[0]].keys
-        parts = [self[name].keys for name in names]
-        together = zip(*parts, strict=True) if parts else [()] * self.n_rows
-        return [None if None in row else " / ".join(map(str, row)) for row in together]
-
-    def n_lined_up(self, agents: Sequence[str], item: str) -> int:
-        """Return the number of cells of items to which two agents or more responded."""
-        having: dict[str, set[str]] = {}
-        for agent, one in zip(self.keys_of(agents), self[item].keys, strict=True):
-            if agent and one:
-                having.setdefault(one, set()).add(agent)
-        n_cells = sum(len(names) for names in having.values() if len(names) > 1)
-        names_group = role_of_name(item) is None or (SUBJECTS | ASKERS) & words_of(item)
-        is_category = n_cells < self.n_rows and (len(having) == 1 or (names_group and n_cells < self.n_rows / 2))
-        return 0 if is_category else n_cells
-
-
-def _are_texts(value: Json) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) or _are_texts(one) for one in value)
-
-
-def joined(columns: Sequence[str]) -> str:
-    """Name columns that are taken together as one, as `value` reads them."""
-    return _TOGETHER.join(columns)
-
-
-def value(row: Row, column: str) -> Json:
-    """Return the value of a column; of columns that are taken together, all their values."""
-    if column in row or _TOGETHER not in column:
-        return row.get(column)
-    values = [row.get(name) for name in column.split(_TOGETHER)]
-    return None if None in values else " / ".join(map(str, values))
-
-
 def find_roles(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str, str] | None = None) -> Roles:
     """Find which column has which role.
 
@@ -232,7 +84,7 @@ def find_roles(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping
     rows : sequence of mapping
         Flat rows of one table, or of several tables in files of their own.
     places : sequence of str
-        Columns with folder and file, if there are several files.
+        TableColumns with folder and file, if there are several files.
     told : mapping, optional
         Role to column, as far as it is known; for texts also several columns with commas, one per agent.
 
@@ -250,7 +102,7 @@ class _Search:
     def __init__(self, rows: Sequence[Row], places: Sequence[str], told: Mapping[str, str]) -> None:
         self.places, self.told = places, told
         self.told_texts = told["text"].split(",") if "text" in told else []
-        self.table = Columns(rows)
+        self.table = TableColumns(rows)
         by_role: dict[str | None, list[str]] = {}
         for name in self.table.names:
             if name not in {*self.told_texts, *told.values(), *places}:
@@ -260,7 +112,7 @@ class _Search:
         self.by_role = by_role | {role: [column] for role, column in told.items()}
         self.texts = [name for name in self.named("text") if "text" in told or self.table[name].is_text]
         if self.texts and (answered := [row for row in rows if row.get(self.texts[0]) is not None]):
-            self.table = Columns(answered)
+            self.table = TableColumns(answered)
         self.unnamed = self.named(None)
         self.prompts = [*self.named("prompt"), *self.texts[1:]]
         others = sorted(self.unnamed, key=lambda name: self.table[name].is_contact)
@@ -325,7 +177,7 @@ class _Search:
             return False
         n_values = sum(bool(key) for key in column.keys)
         most = min(_MOST_AGENTS, max(1, n_values // 2))
-        return 0 < len(column.distinct) <= most and max(map(len, column.distinct)) <= _SHORT
+        return 0 < len(column.distinct) <= most and max(map(len, column.distinct)) <= SHORT
 
     def agent_columns(self, agents: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
         """Return the columns that name agents, and whether folders and files may both do so."""
@@ -452,8 +304,8 @@ class _Search:
             return not common & (words_of(first) | {plain_name(first)[:3]})
         columns = [self.table[name] for name in (first, *others[:8])]
         length = columns[0].mean_length / (sum(column.mean_length for column in columns[1:]) / len(columns[1:]))
-        own = [_overlap(columns[0], column) for column in columns[1:]]
-        mutual = [_overlap(one, other) for one, other in combinations(columns[1:], 2)]
+        own = [mean_overlap(columns[0], column) for column in columns[1:]]
+        mutual = [mean_overlap(one, other) for one, other in combinations(columns[1:], 2)]
         return not 0.75 < length < 1.33 or sum(own) / len(own) < 0.9 * sum(mutual) / len(mutual)
 
     def refuse_second_text(self, roles: Roles, own: Sequence[str]) -> None:
@@ -522,7 +374,7 @@ class _Search:
         varied = [name for name in named if len(set(self.table[name].keys)) > 1]
         unnamed = [name for name in self.unnamed if name not in used and self.table[name].is_prose]
         unnamed = [name for name in unnamed if len(self.table[name].distinct) > len(set(ids)) / 2 and is_shared(name)]
-        return next(filter(is_shared, varied), (varied or unnamed or [None])[0])
+        return next(filter(is_shared, varied), next(iter(varied or unnamed), None))
 
     def is_of_agents(self, agents: Sequence[str], column: str) -> bool:
         """Return whether each agent has one value in a column."""
@@ -531,13 +383,3 @@ class _Search:
         pairs = set(zip(self.table.keys_of(agents), self.table[column].keys, strict=True))
         complete = {pair for pair in pairs if None not in pair}
         return len(complete) == len({agent for agent, _ in complete})
-
-
-def _overlap(one: Column, other: Column) -> float:
-    """Return the mean share of words that two texts of a row have in common."""
-    shares = []
-    for first, second in zip(one.keys[:200], other.keys[:200], strict=True):
-        words, others = ({*(_CJK.findall(text) or text.casefold().split())} for text in (first or "", second or ""))
-        if words and others:
-            shares.append(len(words & others) / len(words | others))
-    return sum(shares) / max(1, len(shares))

@@ -22,9 +22,9 @@ from youden.data.importers.foreign_files import (
     suffixes,
     wrong,
 )
-from youden.data.importers.loose_table import separated
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.data.importers.response_values import response_values
+from youden.data.importers.table_files import separated
 from youden.text.replacements import Replacements
 from youden.types.pool import Json
 

@@ -12,6 +12,8 @@ _NAMES = {
     "samples_*.jsonl": "lm-eval",
     "model_outputs*.json": "alpaca-eval",
     "*.eval": "inspect",
+    "dataset_dict.json": "hf-dataset",
+    "state.json": "hf-dataset",
 }
 """Pattern of a file's name to format."""
 _HEADS = {

@@ -13,7 +13,8 @@ from dataclasses import replace
 from itertools import combinations
 
 from youden.data.importers.column_names import SUBJECTS, names_agents_surely, role_of_name, words_of
-from youden.data.importers.column_roles import FILE, FILE_NUMBER, FOLDER, Roles, Row, joined, value
+from youden.data.importers.column_roles import Roles
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, Row, joined, value
 from youden.data.importers.foreign_files import wrong
 from youden.types.pool import Json
 
