@@ -1,9 +1,14 @@
-"""What is public is said in one place, is there, and is all that README, docs and examples use."""
+"""What is public is listed in one place, exists, is documented, and is all that README, docs and examples use."""
 
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
+import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import youden
+import youden.stats
 
 ROOT = Path(__file__).parents[2]
 SAID = str(youden.__doc__)
@@ -96,3 +102,64 @@ def test_pages_use_nothing_that_is_not_public(page: Path) -> None:
 )
 def test_use_of_what_is_not_public_is_seen(code: str, public: bool) -> None:
     assert all(map(is_public, used(code))) is public
+
+
+SOURCES = Path(youden.__file__).parents[1]
+MODULES_WITH_EXAMPLES = [
+    ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((SOURCES / "youden").rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
+NAMES = [name for name in youden.__all__ if name != "__version__"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_public_explains_itself(name: str) -> None:
+    there = getattr(youden, name)
+    text = inspect.getdoc(there) or ""
+    assert re.match(r"[A-Z`].+[.:]", text), "a first line"
+    assert re.search(r"Raises(: |\n-+\n)", text)
+    assert ">>> " in text
+    if inspect.isfunction(there) and name != "judge_async":  # its parameters are documented once, by `judge`
+        for parameter in inspect.signature(there).parameters.values():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                assert re.search(rf"\b{parameter.name}\b", text), f"{parameter.name} is not said"
+    if inspect.isfunction(there) or inspect.isclass(there):
+        assert re.search(r"\[|`[A-Z]\w+`|seconds|Returns\n-+\n", text), "shapes or units"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_example_runs_where_nothing_else_is_imported(name: str) -> None:
+    there = getattr(youden, name)
+    globs = {} if inspect.ismodule(there) else {there.__name__: there}
+    examples = doctest.DocTestParser().get_doctest(inspect.getdoc(there) or "", globs, name, None, 0)
+    ended = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples)
+    assert (ended.failed, ended.attempted > 0) == (0, True)
+
+
+@pytest.mark.parametrize("name", MODULES_WITH_EXAMPLES)
+def test_the_examples_of_a_module_run(name: str) -> None:
+    ended = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert (ended.failed, ended.attempted > 0) == (0, True)
+
+
+@pytest.mark.parametrize("name", youden.stats.__all__)
+def test_every_name_resolves_and_no_module_hides_it(name: str) -> None:
+    assert getattr(youden.stats, name) is not None
+    assert not (Path(youden.stats.__file__).parent / f"{name}.py").exists()
+    assert name in dir(youden.stats)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'curl_quantile'"):
+        _ = youden.stats.curl_quantile
+
+
+def test_importing_the_package_loads_no_numpy_and_the_estimators_no_scikit_learn() -> None:
+    code = (
+        "import sys, youden.stats; assert 'numpy' not in sys.modules; "
+        "names = [getattr(youden.stats, name) for name in youden.stats.__all__]; "
+        "[youden.stats.BASELINES.load(name)() for name in youden.stats.BASELINES]; "
+        "assert not {'sklearn', 'pandas'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(Path(youden.__file__).parents[1])})

@@ -55,7 +55,6 @@ def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relat
     assert own.favoured_by == ("B",)
     assert own.judges == ("B",)
     assert own.n_agents == 4
-    assert own.low is not None
     assert own.low > 0
     assert "B favours agents of its own family Own (4)" in words(found)
     assert "A third judge would tell" in words(found)
@@ -75,8 +74,6 @@ def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
     plan = plan_of()
     found = judge_shifts(side_by_side([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
-    assert own.low is not None
-    assert own.high is not None
     assert own.low < -0.003
     assert own.high > 0.003
     assert min(agent.high - agent.low for agent in found.agents) > 0.02
@@ -88,7 +85,6 @@ def test_without_a_preference_none_is_claimed() -> None:
     assert all(row.favoured_by == () for row in found.families)
     assert "No self-preference of B is shown" in words(found)
     assert "No agent moves beyond chance" in words(found)
-    assert found.rho is not None
     assert found.rho.low <= found.rho.rho <= found.rho.high <= 1
 
 
@@ -97,7 +93,6 @@ def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() 
     found = judge_shifts(replace(both(favour=0.15, other="Own"), families=strongest), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
     assert not own.told_apart
-    assert own.curve_share is not None
     assert own.curve_share > 0.25
     assert own.favoured_by == ()
     assert "cannot be told apart from a curved relation" in words(found)
@@ -177,9 +172,8 @@ def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
 def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
     named = with_families(both(favour=0.15), {"B": "Own"})
     assert judge_shifts(named, 0, 1).families[0].favoured_by == ("B",)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=r"\[judge-family\]"):
         with_families(named, {"C": "Own"})
-    assert caught.value.slug == "judge-family"
 
 
 def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:

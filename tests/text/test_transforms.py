@@ -138,6 +138,5 @@ def test_steps_are_applied_in_turn() -> None:
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(name: str, options: dict[str, object], slug: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=rf"\[{slug}\]"):
         made(name, **options)
-    assert caught.value.slug == slug
