@@ -15,15 +15,18 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from youden.data.folder.parquet_tables import encoded, writing_parts
+from youden.data.folder.parquet_tables import encoded, with_table_metadata
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -58,7 +61,7 @@ def plan_of(n_agents: int, n_items: int) -> Plan:
     )
 
 
-def write_parts(place: Path, plan: Plan, n_trials: int) -> None:
+def make_tables(plan: Plan, n_trials: int) -> Iterator[pa.Table]:
     """Made-up answers to slots of a cyclic plan, and 1,000 independent ones at the end."""
     rng = np.random.default_rng(0)
     K, J = plan.n_agents, plan.n_items
@@ -70,16 +73,16 @@ def write_parts(place: Path, plan: Plan, n_trials: int) -> None:
         second = np.concatenate([np.roll(order, -1 - int((s + s // J) % (K - 1))) for s in slots])
         item = np.repeat((slots % J).astype(np.int32), K)
         slot = np.repeat(slots.astype(np.int32), K)
-        _write(place, plan, rng, level=level, item=item, first=np.tile(order, len(slots)), second=second, slot=slot)
+        yield _table(plan, rng, level=level, item=item, first=np.tile(order, len(slots)), second=second, slot=slot)
     n = 1_000
     some = rng.integers(0, K - 1, n).astype(np.int32)
     item, slot = rng.integers(0, J, n).astype(np.int32), np.full(n, -1, dtype=np.int32)
-    _write(place, plan, rng, level=level, item=item, first=some, second=some + 1, slot=slot)
+    yield _table(plan, rng, level=level, item=item, first=some, second=some + 1, slot=slot)
 
 
-def _write(
-    place: Path, plan: Plan, rng: np.random.Generator, *, level: Floats, item: Ids, first: Ids, second: Ids, slot: Ids
-) -> None:
+def _table(
+    plan: Plan, rng: np.random.Generator, *, level: Floats, item: Ids, first: Ids, second: Ids, slot: Ids
+) -> pa.Table:
     n, apart = len(item), bool(slot[0] < 0)
     answer = (rng.random(n) < (0.05 if apart else level[first])).astype(np.float64)
     values: dict[str, NDArray[Any] | None] = dict.fromkeys(column.name for column in _COLUMNS)
@@ -99,19 +102,22 @@ def _write(
         "hard": answer,
         "missing": np.full(n, -1),
     }
-    table = encoded(_COLUMNS, values, {"agents": plan.agent_ids, "items": plan.item_ids})
-    number = len(list(place.iterdir()))
-    pq.write_table(table, place / f"part-{number:05d}.parquet", compression="zstd")
+    return encoded(_COLUMNS, values, {"agents": plan.agent_ids, "items": plan.item_ids})
 
 
 def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
-    """A judged run in parts, of the same answers; its plan has no trials, which neither the fit nor its report reads."""
+    """A judged run, of the same answers; its plan has no trials, which neither the fit nor its report reads."""
     run = RunFolder(folder)
     said = VerdictsMetadata(
         plan_digest=plan.digest, judge={"name": "made"}, models=(), warnings=(), measured=(), usd_tried=0.0
     )
-    with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as place:
-        write_parts(place, plan, n_trials)
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = make_tables(plan, n_trials)
+    first = next(tables)
+    schema = with_table_metadata(first.schema, said)
+    with pq.ParquetWriter(run.file("verdicts.parquet"), schema, compression="zstd") as file:
+        for table in chain([first], tables):
+            file.write_table(table.cast(schema))
     run.write_plan(plan)
     agents, length = tuple(map(Agent, plan.agent_ids)), np.full(plan.n_agents, 50.0)
     run.write_pool(PoolSummary("made", plan.pool_digest, "made", agents, plan.item_ids, 0, length))

@@ -151,7 +151,7 @@ def keys(folder: Path) -> Callable[[], object]:
     plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()
     said = KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
-    return lambda: write_keys(folder / "keys.parquet", (key for _, key in made(questions, plan)), said, n=len(plan))
+    return lambda: write_keys(folder / "keys.parquet", (key for _, key in made(questions, plan)), said)
 
 
 def texts(folder: Path) -> Callable[[], object]:

@@ -63,10 +63,7 @@ FITTED: dict[tuple[tuple[str, bytes], ...], dict[str, bytes]] = {}
 
 
 def fit_once(folder: RunFolder) -> None:
-    """Fit a run, or write what the fit of an equal one wrote; a run in parts is fitted."""
-    if any(file.is_dir() for file in folder.path.iterdir()):
-        fit_run(folder)
-        return
+    """Fit a run, or write what the fit of an equal one wrote."""
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     place = str(folder.path.parent).encode()
     same = tuple((name, content.replace(place, b"")) for name, content in sorted(before.items()))

@@ -11,7 +11,6 @@ import duckdb
 import pandas as pd
 import pytest
 import yaml
-from test_schemas import content, validator
 
 from commands import Youden, write_config
 from pools import make_pool
@@ -21,7 +20,6 @@ from youden.data.exporters.every_eval_ever import _scoring
 from youden.data.exporters.export_files import ExportOptions
 from youden.data.exporters.hugging_face import _without_places
 from youden.data.exporters.plain_tables import pool_table, write_tables
-from youden.data.folder import trial_tables
 from youden.data.folder.extension_steps import ExtensionStep, UnfinishedExtension
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
@@ -170,21 +168,6 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
     assert [step.get("agents") for step in said["extensions"]] == ["more", None]
     assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
     assert _without_places(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
-
-
-def test_a_run_in_parts_goes_out_in_parts(youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
-    write_pool(make_pool(4, 12), tmp_path / "pool")
-    write_config(tmp_path / "c.yaml", pool="pool", calls=200, independent="pooled:20", out="run")
-    assert youden("run", "c.yaml").code == 0
-    assert (tmp_path / "run" / "verdicts.parquet").is_dir()
-    assert youden("export", "run", "out", "--format", "hf").code == 0
-    run, out = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "out")
-    assert out.read_verdicts(out.read_plan()).plan.digest == run.read_plan().digest
-    (trials,) = [one for one in front(tmp_path / "out" / "README.md")["configs"] if one["config_name"] == "trials"]  # type: ignore[attr-defined]
-    found = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "out").glob(trials["data_files"]))])
-    assert len(found) == len(run.read_plan())
-    validator("verdicts.parquet").validate(content(tmp_path / "out" / "verdicts.parquet"))
 
 
 def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design_and_signature(

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pools import make_pool
 from run_folders import equal, ids, write_judged
 from youden import make_plan
-from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.types import Finding, Plan, Trials, Verdicts
@@ -116,11 +115,7 @@ def test_verdicts_read_back_unchanged(result: Verdicts, tmp_path_factory: pytest
     assert equal(result, folder.read_verdicts(result.plan))
 
 
-@pytest.mark.parametrize("rows", [10_000, 50], ids=["a file", "parts"])
-def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, rows: int
-) -> None:
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", rows)
+def test_a_plan_is_read_once_and_anew_where_somebody_replaced_it(folder: RunFolder) -> None:
     for seed in (1, 2):
         plan = make_plan(make_pool(), calls="40%", independent="pooled:10", seed=seed)
         RunFolder(folder.path).write_plan(plan)

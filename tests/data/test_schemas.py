@@ -46,13 +46,8 @@ def content(path: Path) -> Any:
                 {name: _field(columns.get(name), field) for name, field in line.items()}
                 for line in csv.DictReader(file)
             ]
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    said = (path / "_parts.json").read_bytes() if path.is_dir() else None
-    metadata = json.loads(said)["said"] if said else (pq.read_schema(path).metadata or {})[b"youden"]
-    return {
-        "metadata": json.loads(metadata),
-        "rows": [row for file in files for row in pq.read_table(file).to_pylist()],
-    }
+    metadata = (pq.read_schema(path).metadata or {})[b"youden"]
+    return {"metadata": json.loads(metadata), "rows": pq.read_table(path).to_pylist()}
 
 
 def _field(column: TableColumn | None, field: str) -> str | float | None:

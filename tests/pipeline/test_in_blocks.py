@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import Phase, given, reject, settings
@@ -139,7 +139,7 @@ def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
     target: Target = "these-items" if these else "items-like-these"
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
         if small:
-            patched.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+            patched.setattr(trial_tables, "ROWS_PER_GROUP", 50)
             patched.setattr(blocks, "CELLS_AT_ONCE", 12)
             patched.setattr(blocks, "TRIALS_AT_ONCE", 60)
         run = write_answers(Path(place, "r"), pool, result)
@@ -202,7 +202,7 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
 ) -> None:
     pool, result = grown(3)
     expected = rank(result, target=target).set_index("agent").sort_index()
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
     monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
     monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 60)
     monkeypatch.setattr(fit_tables, "says_moves", lambda *_: False)
@@ -230,10 +230,10 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
         pd.testing.assert_frame_equal(*rankings)
 
 
-def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_paid_for(
+def test_calls_are_counted_over_row_groups_as_over_the_whole_with_what_other_runs_paid_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
     pool, rng = make_pool(6, 9), np.random.default_rng(0)
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=True)
     n = len(result)
@@ -258,7 +258,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
     pool = make_pool(6, 9)
     return write_answers(
         tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
@@ -277,43 +277,34 @@ def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
     assert run.has("rates.parquet")
 
 
-def test_parts_are_one_table_for_other_tools_and_read_back_as_they_were(parted: RunFolder) -> None:
+def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted: RunFolder) -> None:
     plan = parted.read_plan()
-    place = parted.file("verdicts.parquet")
-    n_parts = len(list(place.glob("*.parquet")))
-    assert n_parts > 2
-    assert len(pd.read_parquet(place)) == len(plan) == len(parted.judged_files().verdicts)
-    for where in (f"{place}/*.parquet", str(place / "part-00000.parquet")):
-        count = duckdb.sql(f"SELECT count(*), count(DISTINCT slot) FROM '{where}'").fetchall()[0]
-        assert (count[0] == len(plan)) == ("*" in where)
+    file = parted.file("verdicts.parquet")
+    assert pq.ParquetFile(file).num_row_groups > 2
+    assert len(pd.read_parquet(file)) == len(plan) == len(parted.judged_files().verdicts)
+    assert duckdb.sql(f"SELECT count(*) FROM '{file}'").fetchall()[0] == (len(plan),)
     again = RunFolder(parted.path).read_plan()
     assert again.digest == plan.digest
     assert again.trials.columns().keys() == plan.trials.columns().keys()
-    slots = [set(pd.read_parquet(file)["slot"].dropna()) for file in sorted(place.glob("*.parquet"))]
-    assert not any(one & two for one, two in pairwise(slots)), "a slot stands in one part"
 
 
 @pytest.mark.parametrize("name", ["plan.parquet", "verdicts.parquet"])
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    "harm",
     [
-        (lambda file: file.unlink(), "missing"),
-        (lambda file: file.write_bytes(file.read_bytes()[:-7]), "bytes"),
-        (lambda file: file.write_bytes(bytes(len(file.read_bytes()))), "another run"),
-        (lambda file: file.with_name("part-00009.parquet").write_bytes(file.read_bytes()), "no part"),
-        (lambda file: file.with_name("_parts.json").unlink(), "_parts.json"),
-        (lambda file: file.with_name("_parts.json").write_text('{"version": 2}'), "another youden"),
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(file.read_bytes()[:-7]),
+        lambda file: file.write_bytes(bytes(len(file.read_bytes()))),
     ],
+    ids=["removed", "cut off", "zeros"],
 )
-def test_a_harmed_part_is_never_read_as_whole(
-    parted: RunFolder, name: str, harm: Callable[[Path], object], said: str
-) -> None:
-    harm(sorted(parted.file(name).glob("*.parquet"))[1])
+def test_a_harmed_file_is_never_read_as_whole(parted: RunFolder, name: str, harm: Callable[[Path], object]) -> None:
+    harm(parted.file(name))
     folder = RunFolder(parted.path)
-    with pytest.raises(RunFolderError, match=rf"{name}.*{said}.*\[run-"):
+    with pytest.raises(RunFolderError, match=rf"{name}.*\[run-file-(missing|damaged)\]"):
         folder.read_verdicts(folder.read_plan())
     if name == "verdicts.parquet":
-        with pytest.raises(RunFolderError, match=said):
+        with pytest.raises(RunFolderError, match=name):
             fit_run(folder)
 
 
@@ -336,10 +327,10 @@ def fill(place: Path, *, leave: int) -> None:
     (place / "filler").write_bytes(bytes(shutil.disk_usage(place).free - leave))
 
 
-def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
+def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
     pool = make_pool(6, 9)
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
     folder = write_answers(small_disk / "r", pool, result)
@@ -432,16 +423,6 @@ def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_nee
         fit_run(run)
         assert [place.name for place in run.path.glob(".*")] == [living.name]
     assert not list(run.path.glob(".*"))
-
-
-def test_a_plan_becomes_a_file_again_where_it_shrinks(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = parted.read_plan()
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 10_000)
-    parted.write_plan(plan)
-    assert parted.file("plan.parquet").is_file()
-    assert RunFolder(parted.path).read_plan().digest == plan.digest
-    parted.remove("verdicts.parquet")
-    assert not parted.has("verdicts.parquet")
 
 
 def test_answers_to_another_plan_are_not_fitted(run: RunFolder) -> None:

@@ -14,7 +14,6 @@ import youden
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import WireServer
-from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import RunFolderError
@@ -129,30 +128,15 @@ def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(
     assert server.n_requests == asked
 
 
-def test_keys_of_a_plan_in_parts_are_in_parts(
-    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
-    assert youden("judge", "c.yaml").code == 0
-    (folder,) = kept(here)
-    assert len(list(folder.glob("part-*.parquet"))) == len(list((here / "runs/c/plan.parquet").glob("part-*"))) > 1
-    run = RunFolder(here / "runs/c")
-    assert in_file(folder) == [key.decode() for key in np.asarray(run.read_verdicts(run.read_plan()).key).tolist()]
-    asked = server.n_requests
-    assert youden("judge", "c.yaml").code == 0
-    assert server.n_requests == asked
-
-
-@pytest.mark.parametrize("cuts", [(), (70_000, 70_001)])
-def test_keys_are_read_from_any_row_on(tmp_path: Path, cuts: tuple[int, ...]) -> None:
-    write_keys(tmp_path / "k", HEX, SAID, n=len(HEX), cuts=cuts)
+def test_keys_are_read_from_any_row_on(tmp_path: Path) -> None:
+    write_keys(tmp_path / "k", HEX, SAID)
     file = read_keys(tmp_path / "k", SAID, n=len(HEX))
     for start in (0, 1, 65_535, 65_536, 70_000, 149_999):
         assert [key for chunk in file.chunks(start) for key in chunk] == HEX[start:], start
 
 
 def test_keys_of_something_else_or_too_few_are_refused(tmp_path: Path) -> None:
-    write_keys(tmp_path / "k", HEX[:10], SAID, n=10)
+    write_keys(tmp_path / "k", HEX[:10], SAID)
     other = SAID.model_copy(update={"judge_digest": "3" * 64})
     with pytest.raises(RunFolderError, match="another plan, pool or judge"):
         read_keys(tmp_path / "k", other, n=10)

@@ -165,7 +165,7 @@ def unanswered(plan: Plan) -> Bools:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
+    monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 60)
     monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 12)
     monkeypatch.setattr(repeats, "AT_ONCE", 40)
     monkeypatch.setattr(worst, "AT_ONCE", 16)

@@ -1,4 +1,4 @@
-"""The viewer on a run in parts: any trial is reached by paging, and a page reads only the parts that it needs."""
+"""The viewer on a run of many row groups: any trial is reached by paging, and a page reads only the groups that it needs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from youden.data.folder.trial_tables import TrialBlock
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter, TrialLine, TrialRows
 from youden.types import Plan
 from youden.types.pool import Floats
+from youden.view import app
 from youden.view.app import prepare
 from youden.view.shown import Runs, TrialParts
 
@@ -36,7 +37,7 @@ def answers(plan: Plan) -> Floats:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trial_tables, "ROWS_OF_A_PART", 60)
+        patched.setattr(trial_tables, "ROWS_PER_GROUP", 60)
         return judged(
             tmp_path_factory.mktemp("parts") / "wide",
             pool=make_pool(K, J),
@@ -77,8 +78,8 @@ def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(TrialBlock, "_read", once)
 
 
-def test_the_run_lies_in_parts(run: RunFolder) -> None:
-    assert len(list(run.file("verdicts.parquet").glob("*.parquet"))) > 5
+def test_the_run_has_many_row_groups(run: RunFolder) -> None:
+    assert len(list(run.judged_files().verdicts.blocks())) > 5
 
 
 @pytest.mark.usefixtures("read_once")
@@ -112,24 +113,29 @@ def test_pages_are_those_of_all_trials_sorted_in_memory(
         assert lines == [all_lines[row] for row in expected]
 
 
-def test_a_page_reads_only_the_parts_of_its_trials(run: RunFolder, tmp_path: Path) -> None:
-    import shutil
+def test_a_page_reads_only_the_row_groups_of_its_trials(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = TrialParts(run)
+    groups: set[int] = set()
+    read = TrialBlock._read
 
-    copy = RunFolder(tmp_path / "copy")
-    shutil.copytree(run.path, copy.path)
-    parts = TrialParts(copy)
-    files = sorted(copy.file("verdicts.parquet").glob("*.parquet"))
-    for file in files[1:]:
-        file.unlink()
-    assert [
-        line.row for line in parts.page(TrialFilter(), by="row", descending=False, start=20, stop=30).lines
-    ] == list(range(20, 30))
-    with pytest.raises(Exception, match="run-file-damaged"):
-        parts.line(len(parts) - 1)
+    def note_group(block: TrialBlock, name: str) -> Any:
+        groups.add(block.start)
+        return read(block, name)
+
+    monkeypatch.setattr(TrialBlock, "_read", note_group)
+    page = parts.page(TrialFilter(), by="row", descending=False, start=20, stop=30)
+    assert [line.row for line in page.lines] == list(range(20, 30))
+    assert groups == {0}
 
 
 @pytest.fixture(scope="module")
 def url(run: RunFolder) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(app, "TRIALS_IN_MEMORY", 60)
+        yield from serve(run)
+
+
+def serve(run: RunFolder) -> Iterator[str]:
     serving = prepare(Runs(run.path.parent), port=0, token=secrets.token_urlsafe(8))
     thread = threading.Thread(target=serving.run)
     thread.start()
@@ -179,7 +185,7 @@ def test_the_page_lists_no_names_and_the_viewer_offers_those_that_match(client: 
 
 def test_what_no_part_alone_can_tell_is_refused_and_not_called_none(client: httpx.Client) -> None:
     refused = client.get("/run/wide/trials", params={"kind": "answers differ"})
-    assert (refused.status_code, "lies in parts" in refused.text) == (400, True)
+    assert (refused.status_code, "more than 4 million comparisons" in refused.text) == (400, True)
 
 
 def test_an_agent_is_found_by_its_name_or_a_part_of_it(client: httpx.Client) -> None:

@@ -6,19 +6,19 @@ keys again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.folder.parquet_tables import TableMetadata, read_table, with_table_metadata, write_rows
+from youden.data.atomic import replacing
+from youden.data.folder.parquet_tables import TableMetadata, read_table, with_table_metadata
 from youden.data.folder.run_files import damaged
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_tables import cuts_of
 from youden.errors import RunFolderError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import Keyed, Keys, Questions, keys
@@ -48,7 +48,7 @@ def keep_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, say: Callabl
             except RunFolderError as error:
                 say(f"{path.name} is made again: {error.message}")
         made = (key for _, key in keys(questions, plan))
-        write_keys(path, made, _said(questions, plan), n=len(plan), cuts=cuts_of(plan))
+        write_keys(path, made, _said(questions, plan))
 
 
 def kept_keys(folder: RunFolder) -> Keys:
@@ -96,21 +96,12 @@ class KeysMetadata(TableMetadata):
     judge_digest: str
 
 
-def write_keys(path: Path, keys: Iterable[str], said: KeysMetadata, *, n: int, cuts: Sequence[int] = ()) -> None:
-    """Write `n` keys, in hex, as they come, replacing the file in one step. cuts: rows at which a new part begins; with some,
-    `path` becomes a folder of parts."""
-    rest = iter(keys)
-
-    def write(part: Path, start: int, stop: int) -> None:
-        _write(part, islice(rest, stop - start), said)
-
-    write_rows(path, write, said, n=n, cuts=cuts)
-
-
-def _write(path: Path, keys: Iterator[str], said: KeysMetadata) -> None:
-    schema = with_table_metadata(_SCHEMA, said)
-    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_page_checksum=True) as file:
-        while text := "".join(islice(keys, ROWS)):
+def write_keys(path: Path, keys: Iterable[str], said: KeysMetadata) -> None:
+    """Write keys, in hex, as they come, replacing the file in one step."""
+    remaining, schema = iter(keys), with_table_metadata(_SCHEMA, said)
+    options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    with replacing(path) as fresh, pq.ParquetWriter(fresh, schema, **options) as file:
+        while text := "".join(islice(remaining, ROWS)):
             data = pa.py_buffer(bytes.fromhex(text))
             column = pa.Array.from_buffers(pa.binary(BYTES), data.size // BYTES, [None, data])
             file.write_batch(pa.record_batch([column], schema=schema))
@@ -121,7 +112,7 @@ def read_keys(path: Path, said: KeysMetadata, *, n: int) -> KeyFile:
     table = read_table(path, KeysMetadata)
     if table.said != said:
         raise damaged(path, "it was made for another plan, pool or judge")
-    found = KeyFile(path, table.files)
+    found = KeyFile(path)
     if sum(len(column) for column in found.columns()) != n:
         raise damaged(path, f"it does not have the {n:,} keys of this plan")
     return found
@@ -130,9 +121,8 @@ def read_keys(path: Path, said: KeysMetadata, *, n: int) -> KeyFile:
 class KeyFile:
     """Whole keys in the order of the plan's rows, read as they are needed. Raises: RunFolderError where they are not whole."""
 
-    def __init__(self, path: Path, files: Sequence[Path]) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._files = files
 
     def chunks(self, start: int = 0) -> Iterator[list[str]]:
         """Keys in hex from row `start` on, several at a time."""
@@ -143,14 +133,13 @@ class KeyFile:
 
     def columns(self, start: int = 0) -> Iterator[pa.Array]:
         """Keys from row `start` on as they stand in the file, several at a time."""
-        for path in self._files:
-            try:
-                with closing(pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)) as file:
-                    for group in range(file.num_row_groups):
-                        n = file.metadata.row_group(group).num_rows
-                        if start < n:
-                            column = file.read_row_group(group).column("key").cast(pa.binary(BYTES), safe=True)
-                            yield column.combine_chunks()[start:]
-                        start = max(0, start - n)
-            except (pa.ArrowException, OSError, KeyError) as error:
-                raise damaged(self._path, f"its keys cannot be read ({error})") from error
+        try:
+            with closing(pq.ParquetFile(self._path, memory_map=True, page_checksum_verification=True)) as file:
+                for group in range(file.num_row_groups):
+                    n = file.metadata.row_group(group).num_rows
+                    if start < n:
+                        column = file.read_row_group(group).column("key").cast(pa.binary(BYTES), safe=True)
+                        yield column.combine_chunks()[start:]
+                    start = max(0, start - n)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise damaged(self._path, f"its keys cannot be read ({error})") from error

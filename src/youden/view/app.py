@@ -106,6 +106,8 @@ class Guard:
 
 
 PAGE_SIZE = 10
+TRIALS_IN_MEMORY = 4_000_000
+"""Maximum number of trials of a run that is held in memory; of a larger one, blocks are read."""
 MAX_TEXT = 1_000_000
 LEVEL = 0.95
 """Of the intervals that `youden.rank` draws."""
@@ -296,7 +298,7 @@ def _drawn(name: str, folder: RunFolder) -> str:
 
 
 def _open(folder: RunFolder) -> _Opened:
-    if folder.has("plan.parquet") and folder.file("verdicts.parquet").is_dir():
+    if folder.has("plan.parquet") and len(folder.judged_files().verdicts) > TRIALS_IN_MEMORY:
         parts = TrialParts(folder)
         return _Opened(parts, find_sources(folder, open_texts(folder), parts.judge))
     result = _answers(folder)

@@ -1,6 +1,6 @@
 """What the viewer shows: runs, found once by name; trials page by page; what a search finds; a run under way.
 
-A request names a run and never a path. A run in parts is counted once for a question, then the blocks of the page are read.
+A request names a run and never a path. A large run is counted once for a question, then the blocks of the page are read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Counted(NamedTuple):
 
 
 class TrialParts:
-    """All trials of a run whose verdicts lie in parts, of which a block at a time is in memory.
+    """All trials of a run that is too large for memory, read one row group at a time.
 
     Answers are sorted as they are shown, to two decimals. That the same two texts got different answers is told by no block
     alone, so those trials are of the kind that fits them next.
@@ -60,7 +60,7 @@ class TrialParts:
         if chosen.kind == "answers differ":
             raise HTTPException(
                 400,
-                "This run lies in parts that are read one at a time, so trials whose answers differ are not gathered. "
+                "A run of more than 4 million comparisons is read in blocks, so trials whose answers differ are not gathered. "
                 "Choose an agent and an item instead.",
             )
         if by == "row" and chosen == TrialFilter():

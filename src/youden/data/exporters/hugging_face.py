@@ -93,8 +93,7 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
     ranking, facts, signature, pool = run.read_ranking(), run.read_facts(), run.read_signature(), run.read_pool()
     for name in COPIED:
         if run.has(name):
-            place = run.file(name)
-            (shutil.copytree if place.is_dir() else shutil.copyfile)(place, folder / name)
+            shutil.copyfile(run.file(name), folder / name)
     copy = RunFolder(folder)
     copy.write_pool(replace(pool, source=_last(pool.source)))
     if run.has("config.yaml"):
@@ -106,7 +105,7 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
     trials = next((name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)), None)
     configs: list[Json] = [config_of(name, f"{TYPED}/{name}.parquet", default=name == "ranking") for name in tables]
     if trials is not None:
-        configs.append(config_of("trials", f"{trials}/*.parquet" if run.file(trials).is_dir() else trials))
+        configs.append(config_of("trials", trials))
     name = run.path.resolve().name
     paragraphs = [
         f"A ranking of {len(ranking):,} agents on {items_compared(len(pool.item_ids), run.n_compared(pool))}, by "

@@ -1,18 +1,15 @@
-"""Columns as Parquet, in one file or in a folder of parts: readable by name in DuckDB or pandas, read back to the same
-numbers, and whole or refused.
+"""Write columns as Parquet files that DuckDB and pandas read by name, and read them back to the same numbers.
+
+A large table is one file, too: it is read one row group at a time.
 """
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,92 +17,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter
 
-from youden.data.atomic import replacing, replacing_folder
+from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, StrictFile, damaged, missing, parse
 from youden.errors import RunFolderError
 from youden.types.columns import TableColumn
 from youden.types.pool import Bools, Ids, Positions
-
-MANIFEST = "_parts.json"
-
-
-class _Part(StrictFile):
-    file: str
-    rows: int
-    bytes: int
-    sha256: str
-
-
-class _Manifest(StrictFile):
-    version: int = VERSION
-    said: str
-    parts: tuple[_Part, ...]
-
-
-class Parts(NamedTuple):
-    """files: whole, in order; said: JSON of what the table says beside its rows."""
-
-    files: tuple[Path, ...]
-    said: bytes
-
-
-@contextmanager
-def writing_parts(path: Path, said: str) -> Iterator[Path]:
-    """A folder for Parquet files, which become the parts of the table `path`, in the order of their names, if the block ends
-    well; else all is as it was."""
-    with replacing_folder(path) as fresh:
-        yield fresh
-        parts = [
-            _Part(
-                file=file.name,
-                rows=pq.read_metadata(file).num_rows,
-                bytes=file.stat().st_size,
-                sha256=_digest(file),
-            )
-            for file in sorted(fresh.glob("*.parquet"))
-        ]
-        text = _Manifest(said=said, parts=tuple(parts)).model_dump_json(indent=1)
-        (fresh / MANIFEST).write_text(text + "\n", encoding="utf-8")
-
-
-def _read_parts(path: Path, *, whole: bool = True) -> Parts:
-    """The parts in the folder `path`: all there and as long as they were written, and where `whole` is said of their digests too.
-
-    Raises: RunFolderError [run-file-damaged] where one is missing, cut off, changed, or not named; [run-version].
-    """
-    manifest = path / MANIFEST
-    if not manifest.is_file():
-        raise damaged(path, f"the folder has no {MANIFEST}, so nobody knows whether its parts are all there")
-    found = parse(path, manifest.read_bytes(), TypeAdapter(_Manifest))
-    there = {file.name for file in path.glob("*.parquet")}
-    if more := sorted(there - {part.file for part in found.parts}):
-        raise damaged(path, f"{more[0]} is no part of this table")
-    for part in found.parts:
-        _check(path, path / part.file, part, whole=whole)
-    return Parts(tuple(path / part.file for part in found.parts), found.said.encode())
-
-
-def _check(path: Path, file: Path, part: _Part, *, whole: bool) -> None:
-    if not file.is_file():
-        raise damaged(path, f"the part {part.file} ({part.rows} rows) is missing")
-    if (size := file.stat().st_size) != part.bytes:
-        raise damaged(path, f"the part {part.file} has {size} bytes, not the {part.bytes} that were written")
-    if whole and _digest(file) != part.sha256:
-        raise damaged(path, f"the part {part.file} is not the one that was written: of another run, or changed")
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as bytes_of:
-        return hashlib.file_digest(bytes_of, "sha256").hexdigest()
-
-
-def remove(path: Path) -> None:
-    """Take out a file, or a folder of parts."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
 
 _KEY = b"youden"
 
@@ -168,30 +84,14 @@ def _texts(names: Sequence[str]) -> pa.Array:
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
-def write_table(path: Path, table: pa.Table, said: BaseModel, *, cuts: Sequence[int] = ()) -> None:
-    """Write a table (zstd), and `said` as JSON in the schema's metadata under `youden`, replacing the file in one step.
+def write_table(path: Path, table: pa.Table, said: BaseModel, *, group_size: int | None = None) -> None:
+    """Write a table (zstd) with `said` as JSON in the schema's metadata under `youden`, replacing the file in one step.
 
-    cuts: rows at which a new part begins; with some, `path` becomes a folder of parts.
+    group_size: maximum number of rows in a row group.
     """
     table = table.replace_schema_metadata(with_table_metadata(table.schema, said).metadata)
-
-    def write(part: Path, start: int, stop: int) -> None:
-        pq.write_table(table.slice(start, stop - start), part, compression="zstd")
-
-    write_rows(path, write, said, n=len(table), cuts=cuts)
-
-
-def write_rows(
-    path: Path, write: Callable[[Path, int, int], None], said: BaseModel, *, n: int, cuts: Sequence[int] = ()
-) -> None:
-    """`n` rows, replacing the file in one step. write: rows from one number to another into a file; cuts: as in `write_table`."""
-    if not cuts:
-        with replacing(path) as fresh:
-            write(fresh, 0, n)
-        return
-    with writing_parts(path, said.model_dump_json()) as folder:
-        for number, (start, stop) in enumerate(pairwise([0, *cuts, n])):
-            write(folder / f"part-{number:05d}.parquet", start, stop)
+    with replacing(path) as fresh:
+        pq.write_table(table, fresh, compression="zstd", row_group_size=group_size)
 
 
 def with_table_metadata(schema: pa.Schema, said: BaseModel) -> pa.Schema:
@@ -205,11 +105,10 @@ class ParquetTable(Generic[M]):
 
     Every method raises RunFolderError where a column does not fit.
 
-    files: Parquet, in the order of rows; n_rows: of all of them; group: the row group that is read of each, None for all.
+    n_rows: of the table; group: the row group that is read, None for all.
     """
 
     path: Path
-    files: tuple[Path, ...]
     n_rows: int
     said: M
     group: int | None = None
@@ -219,15 +118,14 @@ class ParquetTable(Generic[M]):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Of the columns that the first file has."""
-        return frozenset(pq.read_schema(self.files[0]).names) if self.files else frozenset()
+        """Names of the columns."""
+        return frozenset(pq.read_schema(self.path).names)
 
     def blocks(self) -> Iterator[ParquetTable[M]]:
-        """The same rows, a row group at a time."""
-        for file in self.files:
-            about = pq.read_metadata(file)
-            for group in range(about.num_row_groups):
-                yield replace(self, files=(file,), n_rows=about.row_group(group).num_rows, group=group)
+        """Yield the row groups, each as a table."""
+        about = pq.read_metadata(self.path)
+        for group in range(about.num_row_groups):
+            yield replace(self, n_rows=about.row_group(group).num_rows, group=group)
 
     def read(self, columns: Sequence[TableColumn], names: Names) -> dict[str, NDArray[Any]]:
         """As `encoded` took them: int32[N] of ids and whole numbers, int8[N] of words, S64[N] of keys, else float64[N]."""
@@ -272,8 +170,7 @@ class ParquetTable(Generic[M]):
 
     def _column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
         try:
-            parts = [self._read(file, name) for file in self.files]
-            column = pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type)
+            column = self._read(name)
             column = column if kind is None else column.cast(kind)
         except pa.ArrowException as error:
             raise damaged(self.path, f"the column {name} is not {kind} ({error})") from error
@@ -281,9 +178,9 @@ class ParquetTable(Generic[M]):
             raise damaged(self.path, f"the column {name} has {column.null_count} nulls")
         return column
 
-    def _read(self, path: Path, name: str) -> pa.ChunkedArray:
+    def _read(self, name: str) -> pa.ChunkedArray:
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(self.path) as file:
                 names = file.schema_arrow.names
                 if name not in names:
                     raise damaged(self.path, f"there is no column {name}; it has {', '.join(names) or 'none at all'}")
@@ -294,33 +191,28 @@ class ParquetTable(Generic[M]):
 
 
 def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
-    """A table whose metadata is a `kind`. Raises: RunFolderError for a file that is missing, damaged or of another version."""
-    files, said = _files_and_said(path)
-    try:
-        n_rows = sum(pq.read_metadata(file).num_rows for file in files)
-    except (pa.ArrowException, OSError) as error:
-        raise _no_parquet(path, error) from error
-    return ParquetTable(path, files, n_rows, parse(path, said, TypeAdapter(kind)))
+    """Open a table whose metadata is a `kind`.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is missing, damaged or of another version.
+    """
+    metadata = read_table_metadata(path, kind)
+    return ParquetTable(path, pq.read_metadata(path).num_rows, metadata)
 
 
 def read_table_metadata(path: Path, kind: type[M]) -> M:
-    """What a table says beside its rows, which are not looked at. Raises: as `read_table`."""
-    return parse(path, _files_and_said(path, whole=False).said, TypeAdapter(kind))
-
-
-def _files_and_said(path: Path, *, whole: bool = True) -> Parts:
-    """whole: whether the parts of a folder have to be, byte for byte, those that were written."""
-    if path.is_dir():
-        return _read_parts(path, whole=whole)
+    """Read the metadata of a table without its rows. Raises: as `read_table`."""
     if not path.is_file():
         raise missing(path)
     try:
-        said = (pq.read_schema(path).metadata or {}).get(_KEY)
+        metadata = (pq.read_schema(path).metadata or {}).get(_KEY)
     except (pa.ArrowException, OSError) as error:
         raise _no_parquet(path, error) from error
-    if said is None:
+    if metadata is None:
         raise damaged(path, "its metadata says nothing under 'youden'")
-    return Parts((path,), said)
+    return parse(path, metadata, TypeAdapter(kind))
 
 
 def _no_parquet(path: Path, error: Exception) -> RunFolderError:

@@ -17,8 +17,7 @@ from youden.data.folder import csv_tables, trial_tables
 from youden.data.folder.calibration_file import find_calibration
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
-from youden.data.folder.parquet_tables import MANIFEST, ParquetTable
-from youden.data.folder.parquet_tables import remove as remove_parts
+from youden.data.folder.parquet_tables import ParquetTable
 from youden.data.folder.run_config import FitTerms, RunConfig, config_at, dump_run_config
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
@@ -29,7 +28,6 @@ from youden.types import Plan, Pool, Scores, Verdicts
 from youden.types.cells import Pairs
 from youden.types.facts import PartnerRules, RankingRow, RunFacts
 from youden.types.label_facts import QualityFacts, Validation
-from youden.types.planning import Split
 from youden.types.pool import Json
 from youden.types.recommendation import Recommendation
 from youden.types.results import CurlCurve, Rates, ScoreKind, Signature, WhatMoves
@@ -80,7 +78,7 @@ class RunFolder:
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Whether there is a file called `name`, or a folder of its parts."""
+        """Whether there is a file called `name`."""
         return self.file(name).exists()
 
     def command(self) -> str:
@@ -192,7 +190,7 @@ class RunFolder:
 
     def remove(self, name: str) -> None:
         """Take out a file that no longer belongs to the run."""
-        remove_parts(self.file(name))
+        self.file(name).unlink(missing_ok=True)
 
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""
@@ -204,11 +202,7 @@ class RunFolder:
 
     def read_rates(self) -> Rates:
         """Read the rates with their split; `detail` is None."""
-
-        def split_of_plan() -> Split | None:
-            return self.read_plan_alone().split if self.has("plan.parquet") else None
-
-        return trial_tables.read_rates(self.file("rates.parquet"), older_split=split_of_plan)
+        return trial_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
         csv_tables.write_scores(self.file(_SCORES[kind]), scores)
@@ -353,7 +347,7 @@ def _states(config: RunConfig) -> tuple[object, ...]:
 def _state(file: Path) -> object:
     """What differs where the file was replaced; None where there is none."""
     try:
-        said = (file / MANIFEST if file.is_dir() else file).stat()
+        said = file.stat()
     except OSError:
         return None
     return said.st_ino, said.st_mtime_ns, said.st_size

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
@@ -38,8 +38,8 @@ from youden.types.planning import IndependentRule, Split
 from youden.types.pool import Bools, Positions
 from youden.types.results import Rates
 
-ROWS_OF_A_PART = 4_000_000
-"""Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""
+ROWS_PER_GROUP = 1 << 20
+"""Maximum number of trials in a row group of a plan or of verdicts."""
 
 _MEASURES = ANSWERS[3:]
 """What not every judge gives."""
@@ -121,9 +121,8 @@ def write_plan(path: Path, plan: Plan) -> None:
         split=_Split.from_split(plan.split),
         digest=plan.digest,
     )
-    write_table(
-        path, encoded(_asked(plan.trials.columns()), plan.trials.columns(), _names(plan)), said, cuts=cuts_of(plan)
-    )
+    table = encoded(_asked(plan.trials.columns()), plan.trials.columns(), _names(plan))
+    write_table(path, table, said, group_size=ROWS_PER_GROUP)
 
 
 def read_plan(path: Path) -> Plan:
@@ -183,12 +182,8 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     names = _names(plan) | {"models": verdicts.models}
     votes = {} if verdicts.votes is None else dict(zip(map(vote_column, count(1)), verdicts.votes, strict=False))
     told = plan.trials.columns() | answers | {column.name: vote for column, vote in votes.items()}
-    write_table(
-        path,
-        encoded((*_asked(plan.trials.columns()), *ANSWERS, *votes), told, names),
-        said,
-        cuts=cuts_of(plan),
-    )
+    table = encoded((*_asked(plan.trials.columns()), *ANSWERS, *votes), told, names)
+    write_table(path, table, said, group_size=ROWS_PER_GROUP)
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
@@ -228,17 +223,6 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
 
 def _names(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {"agents": plan.agent_ids, "items": plan.item_ids}
-
-
-def cuts_of(plan: Plan) -> list[int]:
-    """Rows at which parts begin: after at most `ROWS_OF_A_PART`, at the end of a slot where there is one."""
-    cuts, start = [], 0
-    while len(plan) - start > ROWS_OF_A_PART:
-        stop = start + ROWS_OF_A_PART
-        same = np.flatnonzero(np.diff(plan.slot[start : stop + 1]) != 0)
-        start = start + int(same[-1]) + 1 if len(same) else stop
-        cuts.append(start)
-    return cuts
 
 
 def _packed(cells: Bools) -> str:
@@ -303,8 +287,7 @@ class RatesMetadata(TableMetadata):
     independent: IndependentRule
     agents: tuple[str, ...]
     items: tuple[str, ...]
-    split: _Split | None = None
-    """None in files of version 0.2.0, which did not store it."""
+    split: _Split
 
 
 def write_rates(path: Path, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
@@ -336,18 +319,14 @@ def _order(rates: Rates) -> Positions | slice:
     return slice(None) if (row[1:] >= row[:-1]).all() else np.argsort(row, kind="stable")
 
 
-def read_rates(path: Path, *, older_split: Callable[[], Split | None]) -> Rates:
-    """Read the rates; `detail` is None: use the verdicts for independent trials by their other item. Raises: RunFolderError.
-
-    older_split: returns the split of a file that stores none, or None if nothing was held out.
-    """
+def read_rates(path: Path) -> Rates:
+    """Read the rates; `detail` is None: use the verdicts for independent trials by their other item. Raises: RunFolderError."""
     table = read_table(path, RatesMetadata)
     said = table.said
     shape = len(said.agents), len(said.items)
-    split = older_split() if said.split is None else said.split.read(path, shape)
     return Rates(
         **table.read(RATES, {"agents": said.agents, "items": said.items}),
-        split=Split.whole(shape) if split is None else split,
+        split=said.split.read(path, shape),
         independent=said.independent,
         agent_ids=said.agents,
         item_ids=said.items,
