@@ -190,7 +190,7 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     tmp_path: Path, how: str, small_parts: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, how)
-    assert len(list(folder.file("verdicts.parquet").glob("*.parquet"))) > 1
+    assert len(list(folder.judged_files().verdicts.blocks())) > 1
     fit_run(folder)
     large = build_report(RunFolder(folder.path))
     assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
