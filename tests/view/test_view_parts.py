@@ -7,7 +7,6 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
