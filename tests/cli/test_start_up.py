@@ -19,11 +19,13 @@ from youden import __version__
 from youden.cli import COMMANDS
 from youden.data.folder.run_config import RunConfig
 from youden.judging.backend_records import JUDGES, backend_of
+from youden.judging.config import judge_files
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store
 from youden.run_keys import Key, declared_keys
+from youden.text.yaml_text import read_yaml
 
 HEAVY = ("pandas", "openai", "litellm", "scipy", "pyarrow", "aiohttp")
 
@@ -204,3 +206,17 @@ def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
 def test_the_package_runs_as_a_module_too() -> None:
     ended = subprocess.run([sys.executable, "-m", "youden", "--version"], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == __version__
+
+
+def test_a_command_loads_the_judge_of_its_config_once(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = tmp_path / "judges" / "mine.yaml"
+    judge.parent.mkdir()
+    judge.write_text("backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nprice: 0\n", encoding="utf-8")
+    write_pool(tmp_path / "pool.csv")
+    write_config(tmp_path / "c.yaml", pool="pool.csv", judge="judges/mine.yaml")
+    read: list[Path] = []
+    monkeypatch.setattr(judge_files, "read_yaml", lambda path: read.append(path) or read_yaml(path))
+    assert youden("plan", "c.yaml").code == 0
+    assert [path.resolve() for path in read] == [judge.resolve()]

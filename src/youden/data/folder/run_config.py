@@ -407,9 +407,8 @@ def judge_beside(name: str, folder: Path) -> Path | None:
     """The file of a judge called `name` near a config in `folder`; the project's own are found by their name alone."""
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
         return None
-    ours = [root.resolve() for root in roots("configs", own=False)]
     for place in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
         file = place / f"{name}.yaml"
-        if file.is_file() and file.resolve().parent.parent not in ours:
+        if file.is_file() and file.resolve().parent.parent not in map(Path.resolve, roots("configs", own=False)):
             return Path(os.path.normpath(file))
     return None

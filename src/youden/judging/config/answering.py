@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
-from youden.judging.backend_records import backend_of
+from youden.judging.backend_records import BackendRecord, backend_of
 from youden.judging.call.connection import public_address
 from youden.judging.call.pace import START
 from youden.judging.question.parsing import (
@@ -108,11 +108,16 @@ class Answering(BaseModel):
             )
         return parameters
 
+    @cached_property
+    def record(self) -> BackendRecord:
+        """The record of its backend. Raises: ConfigError [unknown-judge]."""
+        return backend_of(self.backend)
+
     @property
     def urls(self) -> tuple[str, ...]:
         """The base URLs of its servers with their credentials; none where the backend's library knows it."""
         given = (self.base_url,) if isinstance(self.base_url, str) else self.base_url
-        own = "" if given else backend_of(self.backend).address
+        own = "" if given else self.record.address
         return given or ((own,) if own else ())
 
     @property
@@ -133,7 +138,7 @@ class Answering(BaseModel):
         """The prompt that `prompt` names. Raises: ConfigError, see `load_prompt`."""
         return load_prompt(self.prompt)
 
-    @property
+    @cached_property
     def request_parameters(self) -> dict[str, Json]:
         """What is sent beside model and messages."""
         own = {"temperature": self.temperature, "max_tokens": self.longest_answer, "seed": self.seed}

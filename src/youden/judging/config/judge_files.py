@@ -95,11 +95,20 @@ _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_of_run(config: RunConfig) -> JudgeConfig:
-    """Load the judge of a run, whose key may be in a file `.env` next to the run's config. Raises: as `load_judge_config`."""
+    """Load the judge of a run, whose key may be in a file `.env` next to the run's config.
+
+    `config` keeps the judge, so that it is loaded once. Raises: as `load_judge_config`.
+    """
+    loaded = config.__dict__.get("loaded_judge")
+    if loaded is not None and loaded[0] == (config.judge, config.file):
+        judge: JudgeConfig = loaded[1]
+        return judge
     name = config.judge_name
     if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
         report_judge_shadow(name, Path(config.judge))
-    return load_judge_config(config.judge, file=config.file).beside(config.beside)
+    judge = load_judge_config(config.judge, file=config.file).beside(config.beside)
+    config.__dict__["loaded_judge"] = (config.judge, config.file), judge
+    return judge
 
 
 def load_judge_config(
@@ -263,7 +272,7 @@ def _checked(
 
 
 def _check_provider(config: JudgeConfig, where: str) -> None:
-    record = backend_of(config.backend)
+    record = config.record
     if config.backend == "litellm" and (fault := litellm_fault(config.model or "", config.parameters)):
         raise _wrong(where, fault)
     if config.backend in PROVIDERS and not config.address:

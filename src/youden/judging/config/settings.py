@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, model_validator
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.backend_records import JURY, REPLAY, backend_of
+from youden.judging.backend_records import JURY, REPLAY
 from youden.judging.call.connection import Connection, basic_authorization, public_address, url_passwords
 from youden.judging.config.answering import Answering, Fetching
 from youden.judging.config.trust import BASE_URLS, KeyUse, check_uses, host_of, is_loopback, key_uses
@@ -90,7 +90,7 @@ class JudgeConfig(Fetching, Answering):
 
     @property
     def makes_calls(self) -> bool:
-        return backend_of(self.backend).makes_calls
+        return self.record.makes_calls
 
     @property
     def needs_store(self) -> bool:
@@ -132,7 +132,7 @@ class JudgeConfig(Fetching, Answering):
     def key_variable(self) -> str | None:
         """The environment variable that holds the key."""
         given = "api_key_env" in self.model_fields_set
-        return self.api_key_env if given else backend_of(self.backend).key_variable
+        return self.api_key_env if given else self.record.key_variable
 
     def priced(self, price_in: float, price_out: float, *, source: str) -> Self:
         """This judge at these prices."""
@@ -289,7 +289,7 @@ class JudgeConfig(Fetching, Answering):
                 slug="judge-two-keys",
             )
         self.check_trust(environment)
-        needs = backend_of(self.backend)
+        needs = self.record
         if key is None and (variable is not None or (needs.address and self.address == needs.address)):
             raise JudgeError(
                 f"The judge '{self.name}' needs a key, and the environment variable {variable or needs.key_variable} "
