@@ -18,7 +18,6 @@ from youden.judging.call.failures import PROXY_REFUSED, CallError, fate
 from youden.judging.call.proxies import environment_proxy
 from youden.judging.call.reply import MAX_REPLY_BYTES, read_bounded
 
-
 _NO_TIMEOUT = aiohttp.ClientTimeout()
 
 
