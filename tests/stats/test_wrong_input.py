@@ -20,12 +20,12 @@ from youden.stats import (
     links_table,
     median_differences,
     rank_one_test,
-    rank_ranges,
     ranking_auc,
     residual_map,
     rmse,
     spearman,
 )
+from youden.stats.base.metrics import rank_ranges
 from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.partner_halves import partner_halves
