@@ -32,7 +32,7 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ANSWERS, TRIALS
 from youden.data.folder.trial_tables import VerdictsMetadata, verdict_blocks
-from youden.engines.block_sums import tallied
+from youden.engines.block_sums import Tallied
 from youden.engines.trial_blocks import trials_by_item
 from youden.pipeline.abilities import Aim
 from youden.pipeline.ranking import trial_abilities
@@ -156,12 +156,12 @@ def measure(run: RunFolder) -> dict[str, float]:
     rows = verdict_blocks(of, plan)
     with trials_by_item(lambda: (some.again() for some in rows), plan, run.path) as trials:
         loaded = time.process_time()
-        sums = tallied(trials.blocks(), plan, trials.apart)
+        sums = Tallied(trials.blocks(), plan, trials.apart)
         tallied_at = time.process_time()
         found = trial_abilities(trials, Aim())
         done = time.process_time()
     return {
-        "trials": float(sums.n.sum() / 2),
+        "trials": float(sums.item_trials.sum()),
         "load_cpu_s": round(loaded - began, 2),
         "cells_cpu_s": round(tallied_at - loaded, 2),
         "intervals_cpu_s": round(done - tallied_at, 2),

@@ -9,7 +9,7 @@ import numpy as np
 from precision_runs import Judged, answered, blank, judged, recall, row, se
 from recorded import dense_abilities
 from youden import make_plan
-from youden.pipeline.precision import Expected, expected_of, run_parts
+from youden.pipeline.precision import Expected, run_parts
 from youden.pipeline.ranking import standing_of
 from youden.stats import spearman
 from youden.stats.forecast import DomainRange
@@ -59,6 +59,6 @@ def _one_run(of: Judged, truth: Floats, trials: float | None, seed: int) -> tupl
     pilot = answered(make_plan(pool, calls=f"{PILOT}/agent", seed=1000 + seed), paired=of.D)
     found = standing_of(result)
     half = float(found.covariance.half_width().mean())
-    by = [expected_of(plan, run_parts(answers)).half_width[1.0].mean / half for answers in (pilot, result)]
+    by = [Expected(plan, run_parts(answers)).half_width[1.0].mean / half for answers in (pilot, result)]
     figures = [half, spearman(found.ability, truth).value, recall(found.ability, truth), *by]
-    return expected_of(plan, kind=of.kind), figures
+    return Expected(plan, kind=of.kind), figures

@@ -32,8 +32,8 @@ from recorded import DOMAINS, SHARED, world_of
 from youden import make_plan
 from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
-from youden.study.judge_shifts import judge_shifts
-from youden.study.judged_runs import JudgedRun, side_by_side
+from youden.study.judge_shifts import JudgeShifts
+from youden.study.judged_runs import JudgedRun, SideBySide
 from youden.study.replaying import World
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.types.pool import Bools, Floats, Ids
@@ -178,8 +178,8 @@ def simulate(case: Case, world: World, *, seed: int) -> Figures:
     families = {
         agent: "own" if is_own else "other" for agent, is_own in zip(world.rates.agent_ids, member, strict=True)
     }
-    both = side_by_side([named("A", one, families=families), named("B", other, family="own")])
-    found = judge_shifts(both, 0, 1, seed=seed)
+    both = SideBySide([named("A", one, families=families), named("B", other, family="own")])
+    found = JudgeShifts(both, 0, 1, seed=seed)
     family = next(row for row in found.families if row.family == "own")
     used = plan.arm == PAIRED
     true = float(spearmanr(effects(plan, moved[trials], used), effects(plan, one.answer, used)).statistic)

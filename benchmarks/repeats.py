@@ -25,7 +25,7 @@ from youden.engines.trial_blocks import TrialsByItem
 from youden.pipeline.abilities import Aim, mean_abilities
 from youden.pipeline.multi_judge import as_asked, learned, spread_of
 from youden.pipeline.ranking import trial_abilities
-from youden.stats.trials.variance_parts import variance_parts
+from youden.stats.trials.variance_parts import VarianceParts
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 from youden.workflows.halves import halves_test
@@ -108,7 +108,7 @@ def parts(n: int) -> Iterator[tuple[str, float, bool]]:
                 world = World(plan, np.random.default_rng([seed, 2]), of)
                 result = world.verdicts()
                 used, asked = learned(result), plan.trials.columns()
-                found = variance_parts(
+                found = VarianceParts(
                     asked["first"][used],
                     asked["second"][used],
                     asked["item"][used],

@@ -14,7 +14,7 @@ from time import process_time
 import numpy as np
 
 from youden import ClippedLinear
-from youden.stats import cells_of, residual_map, solve_cells
+from youden.stats import cells_of, solve_cells
 from youden.types.pool import Bools, Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
@@ -45,7 +45,8 @@ def covered(scores: Floats, *, coverage: float, n_draws: int, seed: int) -> dict
     """The share of agents' intervals that hold the truth, its standard error over simulations, mean width, CPU seconds."""
     fit = solve_cells(cells_of(scores), constraint="none")
     theta, b = fit.ability, fit.difficulty
-    sd = residual_map(scores).agent_rms[:, None]
+    fit = solve_cells(cells_of(scores), constraint="none")
+    sd = np.sqrt(np.nanmean((scores - fit.ability[:, None] + fit.difficulty) ** 2, axis=1))[:, None]
     rng = np.random.default_rng([seed, round(100 * coverage)])
     truth = theta - theta.mean()
     inside, width = np.zeros(n_draws), np.zeros(n_draws)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -44,3 +46,13 @@ def judged(
     planned.folder.write_verdicts(answer_with(planned.plan, answers(planned.plan), missing=lost))
     fit_once(planned.folder)
     return planned.folder
+
+
+T = TypeVar("T")
+
+
+def with_values(data: T, **values: object) -> T:
+    """Return a copy of a report's data with other values of these attributes."""
+    changed = copy(data)
+    vars(changed).update(values)
+    return changed

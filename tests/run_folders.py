@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +41,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def alike(one: object, other: object, at: str = "") -> None:
     """Asserts that two trees of dataclasses, dicts and sequences are equal, numbers to 1e-12."""
-    if is_dataclass(one):
+    if hasattr(one, "__dict__"):
         assert type(one) is type(other), at
-        for field in fields(one):
-            alike(getattr(one, field.name), getattr(other, field.name), f"{at}.{field.name}")
+        alike(vars(one), vars(other), at)
     elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=at)
     elif isinstance(one, dict) and isinstance(other, dict):

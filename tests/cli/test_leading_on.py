@@ -23,7 +23,7 @@ from youden.cli.study import QUESTIONS
 from youden.data.folder.run_config import load_run_config
 from youden.extras import EXTRAS
 from youden.report.charts.figures import figures
-from youden.report.data.report import build_report
+from youden.report.data.report import ReportData
 
 SOURCE = Path(cli.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_what_the_script_asks_is_answered() -> None:
 
 
 def test_chart_lists_every_figure_that_there_is(youden: Youden, tmp_path: Path) -> None:
-    drawn = {figure.slug for figure in figures(build_report(judged(tmp_path / "run", holdout=0.2)))}
+    drawn = {figure.slug for figure in figures(ReportData(judged(tmp_path / "run", holdout=0.2)))}
     code = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "report" / "charts").glob("*.py"))
     assert drawn <= set(CHARTS)
     assert all(f'"{chart}"' in code for chart in CHARTS)

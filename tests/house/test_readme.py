@@ -16,7 +16,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.judging.offline.cassette_file import Cassette, entry, write_cassette
 from youden.judging.question.questions import canonical
 from youden.report.charts.vega import mark, picture_spec
-from youden.report.data.report import ReportData, build_report
+from youden.report.data.report import ReportData
 from youden.types import PAIRED, Completion, Plan
 
 pytest_plugins = ["pytester"]
@@ -98,7 +98,7 @@ def test_the_config_example_is_a_config(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def demo(mine_once: Path) -> ReportData:
-    return build_report(RunFolder(mine_once / "demo"))
+    return ReportData(RunFolder(mine_once / "demo"))
 
 
 @pytest.mark.parametrize("picture", PICTURES)

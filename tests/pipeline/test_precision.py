@@ -8,7 +8,7 @@ import pytest
 from pools import make_pool
 from worlds import verdicts
 from youden import make_plan
-from youden.pipeline.precision import expected_of, expected_words, run_parts
+from youden.pipeline.precision import Expected, expected_words, run_parts
 from youden.pipeline.ranking import standing_of
 from youden.stats.forecast import (
     DOMAINS,
@@ -61,27 +61,27 @@ def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
 
 def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answers_later() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
-    before = expected_of(result.plan)
+    before = Expected(result.plan)
     assert before.trials == 120
     assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
     assert before.half_width[1.0].low < before.half_width[1.0].mean < before.half_width[1.0].high
     assert 0.8 < before.rho.low < before.rho.high < 1
     assert "PubMed 30 × 200" in before.source
     assert "by yes or no answers" in before.source
-    graded = expected_of(result.plan, kind="graded")
+    graded = Expected(result.plan, kind="graded")
     assert "by graded answers" in graded.source
     assert graded.half_width[1.0].high < before.half_width[1.0].mean
-    by_words = expected_of(result.plan, kind="lexical")
+    by_words = Expected(result.plan, kind="lexical")
     assert "AlpacaEval 39 × 200" in by_words.source
     assert by_words.recall.low > before.recall.low
-    after = expected_of(result.plan, run_parts(result))
+    after = Expected(result.plan, run_parts(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
     assert after.source == "the run's own answers"
 
 
 def test_a_width_is_told_as_a_range_until_answers_say_which() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
-    before, after = expected_of(result.plan), expected_of(result.plan, run_parts(result))
+    before, after = Expected(result.plan), Expected(result.plan, run_parts(result))
     low, _, high = before.half_width[1.0]
     assert before.usual_half_width == f"{low:.3f} to {high:.3f}"
     assert f"about ± {low:.3f} to {high:.3f} (" in " ".join(expected_words(before))
@@ -102,15 +102,13 @@ def test_the_odd_agent_of_a_domain_is_never_narrower_than_its_average_one(kind: 
 @pytest.mark.parametrize("design", ["dense", "nlogn"])
 def test_rho_measured_on_slots_is_not_promised_of_designs_of_cells(design: str) -> None:
     plan = make_plan(make_pool(8, 12), design=design, calls="40%" if design == "nlogn" else None)
-    expected = expected_of(plan)
+    expected = Expected(plan)
     assert expected.rho is None
     assert expected.recall is None
 
 
 def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them() -> None:
-    expected = expected_of(
-        make_plan(make_pool(8, 12), design="cyclic", calls=f"{2 * 7 * 12}/agent", independent="pooled")
-    )
+    expected = Expected(make_plan(make_pool(8, 12), design="cyclic", calls=f"{2 * 7 * 12}/agent", independent="pooled"))
     assert expected.trials == 2 * 7 * 12
     assert expected.rho is None
 
@@ -124,17 +122,17 @@ def test_expectations_end_where_nothing_was_measured() -> None:
 
 def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:
     pool = make_pool(10, 60)
-    expected = expected_of(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
+    expected = Expected(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
     alike, searched = expected.regret[1.0]
     assert set(expected.regret) == {0.5, 1.0, 2.0}
     assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
     said = " ".join(expected_words(expected))
     assert f"worse than the best by {alike.mean:.3f}" in said
     assert said.count("to take one, look for it") == 1
-    search = expected_of(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
+    search = Expected(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
     assert search.trials == pytest.approx(225, abs=1)
     assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)
-    assert not expected_of(make_plan(pool, design="nlogn", calls="40%")).regret
+    assert not Expected(make_plan(pool, design="nlogn", calls="40%")).regret
 
 
 @pytest.mark.parametrize(("within", "reached"), [(0.01, False), (0.2, True)])
@@ -142,19 +140,17 @@ def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_n
     within: float, reached: bool
 ) -> None:
     plan = make_plan(make_pool(12, 60), design="adaptive", independent="pooled:10", options={"within": within})
-    reach = expected_of(plan).reach
-    assert reach.calls[0] == plan.n_agents * int(plan.slot.max() + 1)
-    said = " ".join(expected_words(expected_of(plan), usd_per_call=0.001))
+    expected = Expected(plan)
+    calls = expected.search_calls
+    assert calls[0] == plan.n_agents * int(plan.slot.max() + 1)
+    said = " ".join(expected_words(expected, usd_per_call=0.001))
     assert ("out of reach on these items unless one agent stands out" in said) is not reached
-    assert (reach.calls[1] is None) is not reached
+    assert (calls[1] is None) is not reached
     if reached:
-        assert reach.calls[0] < (reach.calls[1] or 0) < 2 * 12 * 11 * 60
-        assert f"$ {reach.calls[0] / 1000:.2f}".replace(" ", "") in said
+        assert calls[0] < (calls[1] or 0) < 2 * 12 * 11 * 60
+        assert f"$ {calls[0] / 1000:.2f}".replace(" ", "") in said
     else:
         # as many items as are said allow it, by the average domain
-        assert (
-            expected_of(
-                make_plan(make_pool(4, reach.items), design="adaptive", calls="5%", options={"within": within})
-            ).reach.nearest.mean
-            <= within * 1.01
-        )
+        pool = make_pool(4, expected.search_items)
+        more = Expected(make_plan(pool, design="adaptive", calls="5%", options={"within": within}))
+        assert more.lowest_bound.mean <= within * 1.01

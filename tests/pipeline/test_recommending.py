@@ -18,7 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.recommendation import judge_rates, recommend
-from youden.report.data.report import build_report
+from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
 from youden.types import PAIRED, Plan
 from youden.types.facts import ChoiceFacts
@@ -168,7 +168,7 @@ def test_fit_json_ranking_json_and_rank_say_the_same(tmp_path: Path) -> None:
 
 
 def test_the_report_says_it_in_its_first_box_and_does_not_say_that_nothing_speaks_against_it(tmp_path: Path) -> None:
-    data = build_report(judged(tmp_path / "run", pool=make_pool(6, 24), answers=lambda plan: np.zeros(len(plan))))
+    data = ReportData(judged(tmp_path / "run", pool=make_pool(6, 24), answers=lambda plan: np.zeros(len(plan))))
     text = data.summary.facts.recommendation.text
     assert text.startswith("No recommendation: this judge does not separate these agents")
     page = render_page(data)
@@ -176,7 +176,7 @@ def test_the_report_says_it_in_its_first_box_and_does_not_say_that_nothing_speak
     assert "Nothing that was looked at speaks against this ranking" not in page
     assert "Chance to be the best" not in page
     assert "**No recommendation: this judge does not separate" in render_markdown(data)
-    good = build_report(judged(tmp_path / "good", pool=make_pool(6, 24), answers=real))
+    good = ReportData(judged(tmp_path / "good", pool=make_pool(6, 24), answers=real))
     assert [one.slug for one in good.doubts.silent if one.slug == "signal"] == ["signal"]
 
 

@@ -19,9 +19,9 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError, StatisticsError
 from youden.pipeline import variance_components
 from youden.pipeline.abilities import mean_abilities
-from youden.pipeline.multi_judge import judge_spread, learned, spread_of
+from youden.pipeline.multi_judge import JudgeSpread, learned, spread_of
 from youden.pipeline.variance_components import study_variance
-from youden.stats.trials.variance_parts import VarianceParts, variance_parts
+from youden.stats.trials.variance_parts import VarianceParts
 from youden.text.tables import as_markdown
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.workflows.halves import halves_test, in_halves
@@ -51,7 +51,7 @@ def parts_of(result: Verdicts) -> VarianceParts:
     plan, used = result.plan, learned(result)
     asked = plan.trials.columns()
     repeats = {name: asked[name][used] for name in ("first_repeat", "second_repeat") if name in asked}
-    return variance_parts(
+    return VarianceParts(
         plan.first[used],
         plan.second[used],
         plan.item[used],
@@ -143,7 +143,7 @@ def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_diff
 def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
     found = mean_abilities(answers(make_plan(pool_of(1), calls=500), seed=0))
     with pytest.raises(StatisticsError, match=r"\[judges-few\]"):
-        judge_spread(found.ability[None], found.covariance, np.zeros(8), 0.0)
+        JudgeSpread(found.ability[None], found.covariance, np.zeros(8), 0.0)
 
 
 def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(youden: Youden, mine: Path) -> None:

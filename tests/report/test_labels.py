@@ -21,7 +21,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import read_labels
 from youden.errors import ConfigError, ImportFormatError
 from youden.pipeline.fitted_run import fit_run
-from youden.report.data.report import build_report
+from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
 from youden.stats import sampled_auc
 from youden.types import Agent
@@ -268,14 +268,14 @@ def test_parts_that_do_not_compare_bar_no_place(run: RunFolder, tmp_path: Path) 
 
 def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path) -> None:
     held_against(run, write(tmp_path / "l.csv", of_agents(range(8))))
-    assert build_report(run).summary.labels is not None
+    assert ReportData(run).summary.labels is not None
     fit_run(run, target="these-items")
-    data = build_report(run)
+    data = ReportData(run)
     assert data.summary.labels is None
     assert any("about an earlier ranking" in advice.says for advice in data.advice)
     assert "Against labels" not in render_page(data)
     run.remove("labels.json")
-    assert not any("labels.json" in advice.says for advice in build_report(run).advice)
+    assert not any("labels.json" in advice.says for advice in ReportData(run).advice)
 
 
 def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, 
     rows = [{"agent": agent, hostile: value} for agent, value in zip(AGENTS, (1, 0, 1, 0, 0, 0, 1, 1), strict=True)]
     file = write(tmp_path / "l.jsonl", [*rows, {"agent": hostile, hostile: 1}])
     held_against(run, file)
-    data = build_report(run)
+    data = ReportData(run)
     page, summary = render_page(data), render_markdown(data)
     assert "Against labels" in page
     assert "<img" not in page.split("<main")[1].split("<script")[0]

@@ -15,7 +15,7 @@ from test_schemas import content, validator
 
 from browsers import chromium, complaints, drawn
 from pools import answer_with, make_pool, nothing_predicted, source_of
-from report_runs import judged
+from report_runs import judged, with_values
 from run_folders import alike
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
@@ -27,9 +27,9 @@ from youden.report.data import answer_blocks as repeats
 from youden.report.data import trial_reading as cost
 from youden.report.data import trial_reading as worst
 from youden.report.data.answer_blocks import TrialSource, trials_on_disk
-from youden.report.data.evidence import gather
-from youden.report.data.grids import MAX_TILES, AgentGrid, binned, cell_grid
-from youden.report.data.report import ReportData, build_report
+from youden.report.data.evidence import Evidence
+from youden.report.data.grids import MAX_TILES, AgentGrid, CellGrid, binned
+from youden.report.data.report import ReportData
 from youden.report.data.trial_reading import Latency, TrialReading
 from youden.report.pages.writing import render_page
 from youden.types import Plan, Verdicts
@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture(scope="module")
 def data(run: RunFolder) -> ReportData:
-    return build_report(run)
+    return ReportData(run)
 
 
 def test_many_agents_are_drawn_in_bins_of_means() -> None:
@@ -55,14 +55,14 @@ def test_many_agents_are_drawn_in_bins_of_means() -> None:
     value[rng.random((7, 7)) < 0.3] = np.nan
     order = rng.permutation(7)
     grid = AgentGrid(tuple("abcdefg"), value, order, order)
-    tiles = grid.tiles(order, max_tiles=16)
-    assert (tiles.value.shape, tiles.agents_per_tile) == ((4, 4), 2)
-    assert tiles.names == tuple(
+    tiles, names, agents_per_tile = grid.tiles(order, max_tiles=16)
+    assert (tiles.shape, agents_per_tile) == ((4, 4), 2)
+    assert names == tuple(
         " … ".join(grid.agents[i] for i in pair if i is not None)
         for pair in (order[:2], order[2:4], order[4:6], order[6:])
     )
-    np.testing.assert_allclose(tiles.value[1, 2], np.nanmean(value[np.ix_(order[2:4], order[4:6])]))
-    np.testing.assert_array_equal(grid.tiles(order).value, value[np.ix_(order, order)])
+    np.testing.assert_allclose(tiles[1, 2], np.nanmean(value[np.ix_(order[2:4], order[4:6])]))
+    np.testing.assert_array_equal(grid.tiles(order)[0], value[np.ix_(order, order)])
 
 
 def test_figures_of_many_agents_are_bounded_and_say_so(data: ReportData) -> None:
@@ -76,21 +76,18 @@ def test_figures_of_many_agents_are_bounded_and_say_so(data: ReportData) -> None
 
 def test_of_many_items_every_so_manieth_is_drawn(data: ReportData) -> None:
     lines = data.items.ordered * 500
-    many = replace(data, items=replace(data.items, ordered=lines))
+    many = with_values(data, items=with_values(data.items, ordered=lines))
     (figure,) = (figure for figure in figures(many) if figure.slug == "difficulty")
     assert list(figure.frame.columns["place"]) == list(range(1, len(lines) + 1, 3))
     assert "One item in 3" in figure.note
 
 
 def test_a_page_names_only_those_its_trials_speak_of_and_the_viewers_page_nobody(data: ReportData) -> None:
-    few = replace(
-        data.trials.sample,
-        lines=data.trials.sample.lines[:2],
-        first=data.trials.sample.first[:2],
-        second=data.trials.sample.second[:2],
-        raw=data.trials.sample.raw[:2],
+    trials = data.trials
+    few = with_values(
+        trials, lines=trials.lines[:2], first=trials.first[:2], second=trials.second[:2], raw=trials.raw[:2]
     )
-    small = replace(data, trials=replace(data.trials, sample=few))
+    small = with_values(data, trials=few)
 
     def named(page: str) -> dict[str, dict[str, str]]:
         return json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
@@ -129,9 +126,9 @@ def test_a_long_ranking_is_folded_and_opens(run: RunFolder, data: ReportData) ->
 
 @pytest.mark.parametrize("max_tiles", [MAX_TILES, 120])
 def test_tiles_of_cells_are_the_means_of_their_matrix(run: RunFolder, max_tiles: int) -> None:
-    evidence = gather(run)
+    evidence = Evidence(run)
     ranked = [evidence.scores.agent_ids[i] for i in np.random.default_rng(0).permutation(K)]
-    grid = cell_grid(evidence, ranked, max_tiles=max_tiles)
+    grid = CellGrid(evidence, ranked, max_tiles=max_tiles)
     columns = np.argsort(-np.nanmean(evidence.scores.value, axis=0), kind="stable")
     value = evidence.scores.value[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
     per_row, per_column = grid.agents_per_row, grid.items_per_column
@@ -148,7 +145,7 @@ def test_a_report_makes_no_matrix_of_scores(run: RunFolder, monkeypatch: pytest.
         raise AssertionError(f"{len(values)} cells were made a matrix of {cells.n_agents} × {cells.n_items}.")
 
     monkeypatch.setattr(CellIndex, "matrix", refuse)
-    build_report(run)
+    ReportData(run)
 
 
 def answers(plan: Plan) -> Floats:
@@ -192,12 +189,12 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     folder = run_of(tmp_path, how)
     assert len(list(folder.judged_files().verdicts.blocks())) > 1
     fit_run(folder)
-    large = build_report(RunFolder(folder.path))
+    large = ReportData(RunFolder(folder.path))
     assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
     result, pairs = folder.read_verdicts(folder.read_plan()), folder.read_pairs()
     small_parts.undo()
     folder.write_verdicts(result)
-    alike(large, build_report(RunFolder(folder.path)), how)
+    alike(large, ReportData(RunFolder(folder.path)), how)
     fit_run(folder)
     alike(pairs, folder.read_pairs(), how)
     assert (large.judge.turned is None) == (large.trials.n_of_kind["answers differ"] == 0)
@@ -216,16 +213,16 @@ def test_pairs_of_another_fit_are_not_believed(fitted: RunFolder) -> None:
     rows = fitted.file("ranking.csv").read_bytes().splitlines(keepends=True)
     fitted.file("ranking.csv").write_bytes(b"".join([rows[0], rows[2], rows[1], *rows[3:]]))
     with pytest.raises(RunFolderError, match=r"Fit the run again: youden fit .*\[pairs-stale\]"):
-        build_report(fitted)
+        ReportData(fitted)
     fit_run(fitted)
-    build_report(fitted)
+    ReportData(fitted)
 
 
 def test_a_damaged_table_of_pairs_says_so(fitted: RunFolder) -> None:
     table = pq.read_table(fitted.file("pairs.parquet"))
     pq.write_table(table.slice(3), fitted.file("pairs.parquet"))
     with pytest.raises(RunFolderError, match=r"39 pairs.*7 agents.*\[run-file-damaged\]"):
-        build_report(fitted)
+        ReportData(fitted)
 
 
 def timed(plan: Plan, n: int) -> Verdicts:

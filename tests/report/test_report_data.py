@@ -25,17 +25,17 @@ from youden.pipeline.fitted_run import fit_run
 from youden.protocol.independent import same_trials
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
-from youden.report.data.comparison import _apart, compare_runs, other_answers
-from youden.report.data.evidence import open_texts, read_result
+from youden.report.data.comparison import Comparison, _apart, other_answers
+from youden.report.data.evidence import Sources, read_result
 from youden.report.data.grids import bin_sizes, binned, cluster_order
-from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
+from youden.report.data.opened_trials import TrialSample, judge_of_calls
 from youden.report.data.ranking_tables import clipped, rank_agents, readable
-from youden.report.data.report import build_report
+from youden.report.data.report import ReportData
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
-from youden.study.agreement import study_judges
-from youden.study.judged_runs import read_judged, side_by_side
+from youden.study.agreement import JudgesStudy
+from youden.study.judged_runs import SideBySide, read_judged
 from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Trials
 from youden.types.columns import columns_of
 from youden.types.facts import RankingRow
@@ -78,7 +78,7 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
         return np.where(plan.arm == PAIRED, (rng.random(len(plan)) < chance).astype(float), 0.0)
 
     apart_though_overlapping = 0
-    data = build_report(judged(tmp_path / "run", pool=make_pool(5, 60), answers=answers, holdout=0.0))
+    data = ReportData(judged(tmp_path / "run", pool=make_pool(5, 60), answers=answers, holdout=0.0))
     lines = data.summary.ranking
     for line in lines:
         tied = data.tied[line.agent]
@@ -97,7 +97,7 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
     def answers(plan: Plan) -> Floats:
         return np.where(plan.arm == PAIRED, 0.7 + 1e-16 * (plan.first == 3), 0.0)
 
-    data = build_report(judged(tmp_path / "run", answers=answers))
+    data = ReportData(judged(tmp_path / "run", answers=answers))
     assert data.summary.facts.best is None
     assert len(data.summary.facts.choice.as_good) == 4
     for line in data.summary.ranking:
@@ -108,7 +108,7 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
 
 def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(5, 12), missing=lambda plan: plan.item >= 9, holdout=0.0)
-    data = build_report(folder)
+    data = ReportData(folder)
     assert data.summary.items == "12 items, of which 9 were compared"
     assert "9 of 12 items compared" in render_page(data)
     assert "12 items, of which 9 were compared" in render_markdown(data).replace("\\", "")
@@ -120,7 +120,7 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
 
 
 def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_summary(tmp_path: Path) -> None:
-    data = build_report(judged(tmp_path / "run", pool=make_pool(5, 12), holdout=0.0))
+    data = ReportData(judged(tmp_path / "run", pool=make_pool(5, 12), holdout=0.0))
     assert len(data.summary.standings) > 0
     for line in data.summary.standings:
         assert line in render_page(data)
@@ -133,7 +133,7 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
         by_chance = (template & (np.arange(len(plan)) % 2 == 0)).astype(float)
         return np.where(plan.arm == PAIRED, by_ability(plan), by_chance)
 
-    data = build_report(judged(tmp_path / "run", pool=make_pool(6, 20), answers=answers, holdout=0.0))
+    data = ReportData(judged(tmp_path / "run", pool=make_pool(6, 20), answers=answers, holdout=0.0))
     (banner,) = (advice.says for advice in data.advice if advice.slug == "alarm")
     assert [line.agent for line in data.alarms if line.alarmed] == ["a2"]
     assert "texts of a2 on unrelated items" in banner
@@ -143,7 +143,7 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
 
 
 def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
-    (chart,) = (figure for figure in figures(build_report(judged(tmp_path / "run"))) if figure.slug == "ranking")
+    (chart,) = (figure for figure in figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
     columns = chart.frame.columns
     assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
     for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
@@ -302,15 +302,15 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
         return np.arange(len(plan)) % 10 == 3
 
     folder = judged(tmp_path / "run", missing=some, holdout=0.2)
-    data = build_report(folder)
+    data = ReportData(folder)
     assert [agent.agent for agent in data.summary.ranking] == ["a0", "a1", "a2", "a3", "a4"]
-    assert data.cost is not None
+    assert data.plan is not None
     assert sum(n for reason, n in data.summary.missing_reasons if reason.endswith("refused")) == 32
     assert data.summary.calls.n_calls - data.summary.calls.n_missing == 288
-    assert sum(data.trials.n_of_kind.values()) == data.trials.sample.n_all == 320
+    assert sum(data.trials.n_of_kind.values()) == data.trials.n_all == 320
     assert data.trials.n_of_kind["no answer"] == 32
-    assert len(data.trials.sample.texts) == 40
-    texts, sample = data.trials.sample.texts, data.trials.sample
+    assert len(data.trials.texts) == 40
+    texts, sample = data.trials.texts, data.trials
     for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
         other = line.item if line.other_item is None else line.other_item
         assert texts[first] == f"agent {line.first} says something of item {line.item}"
@@ -354,8 +354,8 @@ def test_without_errors_or_a_spread_they_are_apart_by_their_places(
 def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     result = read_result(folder)
-    sources = find_sources(folder, open_texts(folder), judge_of_calls(result))
-    little = sample_trials(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
+    sources = Sources(folder, judge_of_calls(result))
+    little = TrialSample(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
     assert 0 < len(little.lines) < 20
     assert sum(map(len, little.texts)) < 2_000
 
@@ -363,17 +363,17 @@ def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
 def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     shutil.rmtree(tmp_path / "run-pool")
-    data = build_report(folder)
+    data = ReportData(folder)
     assert any(advice.says.startswith("The pool cannot be read") for advice in data.advice)
-    assert data.trials.sample.texts == ()
-    assert set(data.trials.sample.first) == {-1}
+    assert data.trials.texts == []
+    assert set(data.trials.first) == {-1}
 
 
 def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     responses = tmp_path / "run-pool" / "responses.jsonl"
     responses.write_text(responses.read_text(encoding="utf-8").replace("agent 0", "agent X"), encoding="utf-8")
-    data = build_report(folder)
+    data = ReportData(folder)
     assert any("has changed" in advice.says for advice in data.advice)
 
 
@@ -381,7 +381,7 @@ def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(StatisticsError, match=r"Check that the judge answered.*\[scores-empty\]"):
         judged(tmp_path / "run", missing=lambda plan: np.ones(len(plan), dtype=np.bool_))
     with pytest.raises(RunFolderError, match=r"has no fit.json. Make it with `youden fit RUN`"):
-        build_report(RunFolder(tmp_path / "run"))
+        ReportData(RunFolder(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Pat
     folder = judged(tmp_path / "run")
     folder.file(name).unlink()
     with pytest.raises(RunFolderError, match=rf"has no {name}. Make it with `youden \w+"):
-        build_report(folder)
+        ReportData(folder)
 
 
 def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
@@ -400,13 +400,13 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
 
     one = judged(tmp_path / "one", answers=nearly)
     two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.arm == PAIRED, 0.99 - nearly(plan), 0.0))
-    data = compare_runs(one, two)
+    data = Comparison(one, two)
     assert data.correlation.value == pytest.approx(-1)
-    pair = study_judges(side_by_side([read_judged(one), read_judged(two)])).pairs[0]
+    pair = JudgesStudy(SideBySide([read_judged(one), read_judged(two)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
     assert any(line.startswith("one and two rank agents alike at ρ = -1.00") for line in data.words)
     assert [data.lines[place].apart for place in (0, 2, 4)] == [True, False, True]
-    assert [(line.agent, line.one, line.two) for line in data.lines] == [
+    assert [(line.one.agent, line.place_one, line.place_two) for line in data.lines] == [
         ("a0", 1, 5),
         ("a1", 2, 4),
         ("a2", 3, 3),
@@ -424,7 +424,7 @@ def test_runs_without_a_common_agent_cannot_be_compared(tmp_path: Path) -> None:
     ranking = two.file("ranking.csv")
     ranking.write_text(ranking.read_text(encoding="utf-8").replace("\na", "\nz"), encoding="utf-8")
     with pytest.raises(RunFolderError, match=r"\[compare-nothing\]"):
-        compare_runs(one, two)
+        Comparison(one, two)
 
 
 def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
@@ -434,12 +434,12 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     folder.write_pool(PoolSummary.of_import(tuple(map(Agent, rates.agent_ids)), rates.item_ids, source="there"))
     folder.write_rates(rates)
     fit_run(folder)
-    data = build_report(folder)
+    data = ReportData(folder)
     assert data.trials is None
-    assert data.cost is None
+    assert data.plan is None
     assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
-    compared = compare_runs(folder, folder)
-    assert compared.words == study_judges(side_by_side([read_judged(folder), read_judged(folder)])).words
+    compared = Comparison(folder, folder)
+    assert [*compared.words] == JudgesStudy(SideBySide([read_judged(folder), read_judged(folder)])).words
     page = render_comparison(compared)
     assert "told apart by both" in page
     assert "Moves, taken alone" in page

@@ -21,12 +21,12 @@ from jsonschema import ValidationError
 
 from commands import Youden
 from pools import make_pool
-from report_runs import judged
+from report_runs import judged, with_values
 from youden.errors import RunFolderError
 from youden.report.charts import vega
 from youden.report.charts.vega import mark, picture_spec
-from youden.report.data.comparison import compare_runs
-from youden.report.data.report import build_report
+from youden.report.data.comparison import Comparison
+from youden.report.data.report import ReportData
 from youden.report.pages.embed import json_text
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.text.sentences import quoted
@@ -43,7 +43,7 @@ def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_sa
     folder = judged(tmp_path / "run", pool=make_pool(7, 20))
     facts = folder.read_facts()
     assert facts.choice.as_good
-    data = build_report(folder)
+    data = ReportData(folder)
     assert {agent.agent: agent.as_json["chance"] for agent in data.summary.ranking} == dict(facts.choice.chances)
     (first, chance), *_ = facts.choice.chances.items()
     assert chance == max(facts.choice.chances.values())
@@ -54,12 +54,12 @@ def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_sa
     assert quoted(said) in render_markdown(data)
     assert said in render_page(data)
     folder.write_facts(replace(facts, choice=replace(facts.choice, as_good=(), within=0.0)))
-    assert build_report(folder).summary.chances is None
+    assert ReportData(folder).summary.chances is None
     less = json.loads(folder.file("fit.json").read_bytes())
     del less["choice"]["chances"]
     folder.write_text("fit.json", json.dumps(less))
     with pytest.raises(RunFolderError, match=r"chances.*run-file-damaged"):
-        build_report(folder)
+        ReportData(folder)
 
 
 def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Pool:
@@ -105,7 +105,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return render_page(build_report(judged(tmp_path_factory.mktemp("r") / "run", pool=hostile_pool())))
+    return render_page(ReportData(judged(tmp_path_factory.mktemp("r") / "run", pool=hostile_pool())))
 
 
 def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
@@ -119,9 +119,9 @@ def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
 
 def test_every_figure_fits_the_schema_of_vega_lite(tmp_path: Path) -> None:
     runs = [judged(tmp_path / name, seed=seed, holdout=0.2) for seed, name in enumerate(("one", "two"))]
-    specs = fitting_specs(render_page(build_report(runs[0])))
+    specs = fitting_specs(render_page(ReportData(runs[0])))
     assert {"ranking", "agents", "difficulty", "curl", "alarms", "holdout", "pairs"} <= set(specs)
-    assert set(fitting_specs(render_comparison(compare_runs(*runs)))) == {"slope"}
+    assert set(fitting_specs(render_comparison(Comparison(*runs)))) == {"slope"}
     with pytest.raises(ValidationError):
         alt.TopLevelSpec.validate(specs["ranking"] | {"width": "enormous"})
 
@@ -161,7 +161,7 @@ def test_json_in_a_script_cannot_end_it() -> None:
 
 def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))
-    page = render_page(build_report(judged(tmp_path / "run")))
+    page = render_page(ReportData(judged(tmp_path / "run")))
     assert "pip install" in page
     assert "vegaEmbed" not in "".join(text for text in Elements(page).scripts if len(text) > 50_000)
     assert 'class="interval"' in page
@@ -179,7 +179,7 @@ def test_a_page_has_its_charts_without_what_draws_pictures(tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     vega.script.cache_clear()
     assert not vega.has_pictures()
-    page = render_page(build_report(judged(tmp_path / "run")))
+    page = render_page(ReportData(judged(tmp_path / "run")))
     assert "vegaEmbed" in "".join(text for text in Elements(page).scripts if len(text) > 50_000)
 
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_drawn_is_a_clear_error(youden: Youden, tmp_path: Path, w
 def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
     from markdown_it import MarkdownIt
 
-    data = build_report(judged(tmp_path / "run", pool=hostile_pool()))
+    data = ReportData(judged(tmp_path / "run", pool=hostile_pool()))
     text, n_columns = render_markdown(data), 6 + len(data.summary.columns)
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert {tag for tag, _ in Elements(shown).found} <= {
@@ -243,12 +243,12 @@ def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
 
 
 def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_path: Path) -> None:
-    data = build_report(judged(tmp_path / "run"))
+    data = ReportData(judged(tmp_path / "run"))
     spec = picture_spec(data, "ranking")
     text = json.dumps(spec)
     for expected in ("run: Distance from the average agent", "TPR", "Source: ranking.csv, 320 answers"):
         assert expected in text or json.dumps(expected)[1:-1] in text
-    other = replace(data, summary=replace(data.summary, name="else"))
+    other = with_values(data, summary=with_values(data.summary, name="else"))
     assert mark(spec) != mark(picture_spec(other, "ranking"))
 
 

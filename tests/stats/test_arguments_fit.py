@@ -106,7 +106,6 @@ REFUSED: dict[str, Callable[[], object]] = {
         f"{name} learns from held-out cells": lambda name=name: stats.BASELINES.load(name)().fit(HELD)
         for name in stats.BASELINES
     },
-    "residuals of held-out cells": lambda: stats.residual_map(HELD),
 }
 
 

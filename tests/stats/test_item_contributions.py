@@ -12,8 +12,8 @@ from scipy.stats import t as student
 from pools import make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
-from youden.stats.trials.noninferiority import chance_decided, decide, look_error
-from youden.stats.trials.trial_errors import ItemContributions, item_contributions, paired_difference, variance_left
+from youden.stats.trials.noninferiority import chance_decided, decide, look_error, quiet_difference
+from youden.stats.trials.trial_errors import ItemContributions, item_contributions, variance_left
 from youden.types import Plan
 from youden.types.pool import Floats
 
@@ -77,8 +77,8 @@ def test_what_an_item_does_to_both_agents_cancels() -> None:
     plan = cyclic(6, 10, 10)
     rng = np.random.default_rng(0)
     answer, hard = rng.random(len(plan)), rng.normal(0, 5, 10)
-    one = paired_difference(contributions(plan, answer), 0, 1)
-    other = paired_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
+    one = quiet_difference(contributions(plan, answer), 0, 1)
+    other = quiet_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
     assert one == pytest.approx(other, abs=1e-6)
 
 
@@ -93,8 +93,8 @@ def test_intervals_of_equal_agents_hold_the_nominal_share_over_items_of_the_kind
             J
         )  # agents 0 and 1 differ on every item, and on none of the kind
         p = 0.5 + (skill[plan.item, plan.first] + skill[plan.item, plan.second]) / 2
-        found = paired_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
-        missed += abs(found.value) > student.ppf(0.975, found.n_items - 1) * (found.own + found.noise) ** 0.5
+        found = quiet_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
+        missed += abs(found.value) > student.ppf(0.975, found.n_items - 1) * found.variance**0.5
     assert 0.02 <= missed / 400 <= 0.07
 
 
@@ -102,8 +102,8 @@ def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -
     plan = cyclic(6, 20, 20)
     answer = np.random.default_rng(0).random(len(plan))
     quiet = np.isin(plan.first, [0, 1]) | np.isin(plan.second, [0, 1])
-    found = paired_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
-    assert found.own + found.noise > 1e-4
+    found = quiet_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
+    assert found.variance > 1e-4
 
 
 def test_what_is_left_is_all_of_it_now_half_the_noise_at_twice_the_slots_and_the_items_own_once_all_are_seen() -> None:
@@ -126,11 +126,11 @@ def test_the_forecast_is_what_more_slots_bring_or_a_little_worse() -> None:
         skill = 0.3 * rng.standard_normal((J, K))
         dense = (rng.random((J, K, K)) < 0.5 + (skill[:, :, None] + skill[:, None, :]) / 2).astype(float)
         now, then = (
-            paired_difference(contributions(plan, dense[plan.item, plan.first, plan.second]), 0, 1)
+            quiet_difference(contributions(plan, dense[plan.item, plan.first, plan.second]), 0, 1)
             for plan in (few, many)
         )
-        forecast.append(now.own * left.own[0] + now.noise * left.noise[0])
-        came.append(then.own + then.noise)
+        forecast.append((now.variance - now.noise) * left.own[0] + now.noise * left.noise[0])
+        came.append(then.variance)
     assert 0.97 <= np.mean(forecast) / np.mean(came) <= 1.2
 
 
@@ -147,9 +147,9 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
     with pytest.raises(StatisticsError, match="difference-agents"):
         found(0.0, 0.1, np.nan)
     with pytest.raises(StatisticsError, match="difference-items"):
-        paired_difference(found(0.0, 0.1, 0.2), 0, 1)
+        quiet_difference(found(0.0, 0.1, 0.2), 0, 1)
     with pytest.raises(StatisticsError, match="difference-agent"):
-        paired_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
+        quiet_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
+from report_runs import with_values
 from youden import make_plan
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError
-from youden.study.agreement import study_judges
-from youden.study.judge_shifts import JudgeShifts, judge_shifts, shift_words
-from youden.study.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
+from youden.study.agreement import JudgesStudy
+from youden.study.judge_shifts import JudgeShifts, shift_words
+from youden.study.judged_runs import JudgedRun, SideBySide
 from youden.types import PAIRED, Plan
 from youden.types.pool import plain_fields
 
@@ -42,7 +42,7 @@ def judged(
 
 def both(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> SideBySide:
     plan = plan_of()
-    return side_by_side([judged(plan, "A", seed=1, family=one), judged(plan, "B", seed=2, favour=favour, family=other)])
+    return SideBySide([judged(plan, "A", seed=1, family=one), judged(plan, "B", seed=2, favour=favour, family=other)])
 
 
 def words(shifts: JudgeShifts) -> str:
@@ -50,7 +50,7 @@ def words(shifts: JudgeShifts) -> str:
 
 
 def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relative() -> None:
-    found = judge_shifts(both(favour=0.15, other="own "), 0, 1)
+    found = JudgeShifts(both(favour=0.15, other="own "), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
     assert own.favoured_by == ("B",)
     assert own.judges == ("B",)
@@ -62,17 +62,17 @@ def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relat
 
 
 def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_round() -> None:
-    found = judge_shifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
+    found = JudgeShifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
     assert {row.family: row.favoured_by for row in found.families} == {"Own": (), "rest": ()}
     assert {row.level for row in found.families} == {0.95}
-    turned = judge_shifts(both(favour=0.15, one="rest"), 0, 1)
+    turned = JudgeShifts(both(favour=0.15, one="rest"), 0, 1)
     assert {row.family: row.favoured_by for row in turned.families} == {"Own": (), "rest": ("A",)}
     assert {row.level for row in turned.families} == {0.9}
 
 
 def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
     plan = plan_of()
-    found = judge_shifts(side_by_side([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
+    found = JudgeShifts(SideBySide([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
     assert own.low < -0.003
     assert own.high > 0.003
@@ -81,7 +81,7 @@ def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
 
 
 def test_without_a_preference_none_is_claimed() -> None:
-    found = judge_shifts(both(other="Own"), 0, 1)
+    found = JudgeShifts(both(other="Own"), 0, 1)
     assert all(row.favoured_by == () for row in found.families)
     assert "No self-preference of B is shown" in words(found)
     assert "No agent moves beyond chance" in words(found)
@@ -90,7 +90,7 @@ def test_without_a_preference_none_is_claimed() -> None:
 
 def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() -> None:
     strongest = tuple("Own" if i < 4 else "rest" for i in range(12))
-    found = judge_shifts(replace(both(favour=0.15, other="Own"), families=strongest), 0, 1)
+    found = JudgeShifts(with_values(both(favour=0.15, other="Own"), families=strongest), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
     assert not own.told_apart
     assert own.curve_share > 0.25
@@ -106,7 +106,7 @@ def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low()
         for seed in range(8):
             one = judged(plan, "A", seed=2 * seed, better=better)
             other = judged(plan, "B", seed=2 * seed + 1, better=better, favour=favour, family="Own")
-            families = judge_shifts(side_by_side([one, other]), 0, 1).families
+            families = JudgeShifts(SideBySide([one, other]), 0, 1).families
             claimed[better] += next(row for row in families if row.family == "Own").favoured_by == ("B",)
     assert claimed[-0.08] >= 6
     assert claimed[0.08] == 0
@@ -144,14 +144,14 @@ def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_ap
 
 
 def test_what_cannot_be_tested_is_said() -> None:
-    assert "No agent both judged is of B's family, other" in words(judge_shifts(both(other="other"), 0, 1))
-    shared = words(judge_shifts(both(favour=0.3, one="own", other="Own"), 0, 1))
+    assert "No agent both judged is of B's family, other" in words(JudgeShifts(both(other="other"), 0, 1))
+    shared = words(JudgeShifts(both(favour=0.3, one="own", other="Own"), 0, 1))
     assert shared.count("are of one family, Own: a preference they share cannot be seen") == 1
     assert "favours" not in shared
-    nobody = replace(both(other="Own"), families=(None,) * 12)
-    assert "agents of two families or more are needed" in words(judge_shifts(nobody, 0, 1))
-    alone = replace(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
-    single = judge_shifts(alone, 0, 1)
+    nobody = with_values(both(other="Own"), families=(None,) * 12)
+    assert "agents of two families or more are needed" in words(JudgeShifts(nobody, 0, 1))
+    alone = with_values(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
+    single = JudgeShifts(alone, 0, 1)
     assert all(row.favoured_by == () for row in single.families)
     assert "too few on one side to claim a preference" in words(single)
 
@@ -162,7 +162,7 @@ def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
     for name, seed in (("A", 1), ("B", 2)):
         result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))
         runs.append(JudgedRun(name, plan.pool_digest, result.rates(), result))
-    study = study_judges(side_by_side(runs))
+    study = JudgesStudy(SideBySide(runs))
     said = " ".join(study.words)
     assert "Nothing is said of single agents between A and B: 3 agents" in said
     assert "moves beyond chance" not in said
@@ -170,23 +170,24 @@ def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
 
 
 def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
-    named = with_families(both(favour=0.15), {"B": "Own"})
-    assert judge_shifts(named, 0, 1).families[0].favoured_by == ("B",)
+    plan = plan_of()
+    runs = [judged(plan, "A", seed=1), judged(plan, "B", seed=2, favour=0.15)]
+    assert JudgeShifts(SideBySide(runs, families={"B": "Own"}), 0, 1).families[0].favoured_by == ("B",)
     with pytest.raises(ConfigError, match=r"\[judge-family\]"):
-        with_families(named, {"C": "Own"})
+        SideBySide(runs, families={"C": "Own"})
 
 
 def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
-    study = study_judges(both(favour=0.15, other="Own"))
+    study = JudgesStudy(both(favour=0.15, other="Own"))
     said = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
     assert said["n_trials"] == (plan_of().arm == PAIRED).sum()
     assert {agent["agent"] for agent in said["agents"]} == set(FAMILIES)
     assert said["families"][0]["favoured_by"] == ["B"]
     assert any("B favours" in line for line in study.words)
     plan = plan_of(calls=100)
-    few = study_judges(side_by_side([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
-    assert few.shifts == () or few.shifts[0].n_trials >= 24
+    few = JudgesStudy(SideBySide([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
+    assert few.shifts == [] or few.shifts[0].n_trials >= 24
     answers = answer_with(plan, np.full(len(plan), 0.5), missing=np.arange(len(plan)) > 12)
-    none = study_judges(side_by_side([judged(plan, "A", seed=1), JudgedRun("B", None, answers.rates(), answers)]))
-    assert none.shifts == ()
+    none = JudgesStudy(SideBySide([judged(plan, "A", seed=1), JudgedRun("B", None, answers.rates(), answers)]))
+    assert none.shifts == []
     assert any("shifts of agents need 4 trials each" in line for line in none.words)

@@ -23,7 +23,7 @@ from youden.streams import own_stream
 from youden.study.baseline_table import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
 from youden.study.grid import Spread, grid
 from youden.study.known_groups import Contrast, contrast
-from youden.study.link_curl import additivity_words, study_links
+from youden.study.link_curl import LinksStudy, additivity_words
 from youden.study.paper import CURL, DIFFERENCES, by_domain, domain_of, study_paper
 from youden.study.replaying import World, make_world
 from youden.study.sparsity import PAPER_REGIMES, Regime, sparsity_words, study_sparsity
@@ -162,16 +162,16 @@ def test_all_equal_scores_support_no_design() -> None:
 
 def test_the_links_study_carries_its_bootstrap_and_distribution(world: World) -> None:
     scores = world.rates.training_scores(kind="row")
-    study = study_links(scores, n_draws=30)
+    study = LinksStudy(scores, n_draws=30)
     assert [(row.first, row.second) for row in study.differences] == [
         ("identity", "probit"),
         ("identity", "logit"),
         ("probit", "logit"),
     ]
     curve = study.ecdf["identity"]
-    assert list(curve.share) == sorted(curve.share)
-    assert curve.share[-1] >= 0.99
-    assert study_links(scores).differences == ()
+    assert list(curve["share"]) == sorted(curve["share"])
+    assert curve["share"][-1] >= 0.99
+    assert LinksStudy(scores).differences == ()
 
 
 def test_the_commands_print_tables_and_json(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, ImportFormatError
 from youden.report.charts.vega import picture_spec
-from youden.report.data.comparison import compare_runs
-from youden.report.data.report import build_report
+from youden.report.data.comparison import Comparison
+from youden.report.data.report import ReportData
 from youden.workflows.quality import quality_of_run, read_answers
 from youden.workflows.to_label import choose_to_label, plain
 
@@ -268,7 +268,7 @@ def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, 
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
     shutil.copytree(run.path, other.path)
     assert said in youden("compare", str(run.path), str(other.path)).out
-    assert any(line.startswith(said) for line in compare_runs(run, other).words)
+    assert any(line.startswith(said) for line in Comparison(run, other).words)
     other.file("quality.json").unlink()
     assert "Quality, from labels" not in youden("compare", str(run.path), str(other.path)).out
 
@@ -284,7 +284,7 @@ def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_i
     ]
     pd.DataFrame(rows).to_csv("l.csv", index=False)
     assert youden("quality", str(run.path), "--labels", "l.csv").code == 0
-    spec = picture_spec(build_report(run), "quality")
+    spec = picture_spec(ReportData(run), "quality")
     alt.Chart.from_dict(spec)
     dots = spec["datasets"]["frame"]
     assert {one["agent"]: one["label_mean"] for one in dots} == pytest.approx(

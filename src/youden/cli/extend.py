@@ -347,7 +347,7 @@ def rejudge_command(
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.fitted_run import fit_run
     from youden.pipeline.judged_run import judge_run
-    from youden.pipeline.precision import expected_of
+    from youden.pipeline.precision import Expected
     from youden.types.pool import plain_fields
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge
 
@@ -356,7 +356,7 @@ def rejudge_command(
     planned = plan_rejudge(RunFolder(run), judge=judge, changes=said, usual_store=usual_store())
     again = planned.again
     output.note_connections(again.judge)
-    expected = expected_of(again.plan, kind=again.judge.answers)
+    expected = Expected(again.plan, kind=again.judge.answers)
     output.show_plan(again.plan, again.cost, again.judge.name, expected=expected, store=output.store_words(again))
     shown: dict[str, Json] = {
         "run": str(again.folder.path),
@@ -374,12 +374,12 @@ def rejudge_command(
         return
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
-    side_by_side = f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"
+    SideBySide = f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"
     output.tell(
         as_json,
         {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)},
         tables=judges_tables(found.study),
         words=(*found.study.words, *found.words),
         warnings=result.warnings,
-        notes=[f"{output.bill_words(result.warnings)}{side_by_side}"],
+        notes=[f"{output.bill_words(result.warnings)}{SideBySide}"],
     )

@@ -145,10 +145,10 @@ def note_connections(judge: JudgeConfig) -> None:
 
 def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
     """Print a run's plan, its cost and its expected precision, and return the latter."""
-    from youden.pipeline.precision import expected_of_run
+    from youden.pipeline.precision import Expected, known_parts
 
     note_connections(planned.judge)
-    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
+    expected = Expected(planned.plan, known_parts(planned.folder), kind=planned.judge.answers)
     if how in ("verbose", "json"):
         show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected, store=store_words(planned))
     elif how == "short":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from youden.study.agreement import JudgesStudy
     from youden.study.judge_shifts import JudgeShifts
     from youden.study.judged_runs import MatchItems
+    from youden.types.pool import Json
     from youden.types.results import ScoreKind
 
 
@@ -115,13 +115,14 @@ def compare_command(
         return
     study = compare(*runs, scores=scores, match=match, target=target, families=families)
     beside = quality_compared([(name, RunFolder(run)) for name, run in zip(study.runs, runs, strict=True)])
-    study = replace(study, words=(*study.words, *beside))
+    words = [*study.words, *beside]
     signatures = [RunFolder(run).read_signature().text for run in runs]
+    found: dict[str, Json] = {**plain_fields(study), "words": list(words), "signatures": list(signatures)}
     output.tell(
         as_json,
-        {"judges": plain_fields(study) | {"signatures": list(signatures)}},
+        {"judges": found},
         tables=judges_tables(study),
-        words=study.words,
+        words=words,
         notes=[f"signature of {name}: {one}" for name, one in zip(study.runs, signatures, strict=True)],
     )
 
@@ -130,7 +131,7 @@ def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """The ranking averaged over judges, and what they are worth."""
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import said_of, spread_of
-    from youden.types.pool import Json, or_none
+    from youden.types.pool import or_none
 
     results = [(folder := RunFolder(run)).read_verdicts(folder.read_plan()) for run in runs]
     found = spread_of(results)
@@ -181,8 +182,8 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
             for link, row in rows.items()
         ),
     )
-    differ = [[agent.agent, *(f"place {place}" for place in agent.places)] for agent in study.agents]
-    differ += [[item.item, *(f"{fixed(value, 2)} SD" for value in item.difficulty)] for item in study.items]
+    differ = [[agent["agent"], *(f"place {place}" for place in agent["places"])] for agent in study.agents]
+    differ += [[item["item"], *(f"{fixed(value, 2)} SD" for value in item["difficulty"])] for item in study.items]
     yield two_sided("Where they differ most", ["agent or item"], study.runs, differ)
     yield from map(_shifts_table, study.shifts)
 
@@ -266,7 +267,7 @@ def report_command(
     --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.report.data.summary import summarise_run
+    from youden.report.data.summary import Summary
     from youden.report.pages.writing import TEXTS
     from youden.runs.run_object import Run
     from youden.workflows.labels import open_labels, validate
@@ -288,7 +289,7 @@ def report_command(
         return
     path = Run(run).report(out, format=kind, chart=chart, against=against)
     if kind == "html" and against is None:
-        output.warn(summarise_run(folder).warnings)
+        output.warn(Summary(folder).warnings)
     click.echo(str(path))
     if to_mlflow:
         progress.log(folder)

@@ -27,7 +27,6 @@ from youden.text.tables import fixed
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.pipeline.judged_run import PlannedRun
-    from youden.pipeline.precision import Expected
     from youden.types import Verdicts
     from youden.types.pool import Json
 
@@ -98,7 +97,7 @@ def plan_command(
                 "judge": planned.judge.name,
                 "design": planned.plan.design,
                 "dense_calls": planned.plan.n_dense_calls,
-                "expected": _expected(expected),
+                "expected": expected.to_json(),
                 "cost": asdict(planned.cost),
                 "coverage": asdict(coverage(planned.plan)),
                 "notes": list(planned.plan.notes),
@@ -134,16 +133,6 @@ def _exported(
         "files": [str(file) for file in files],
         "round": stage.round,
     }
-
-
-def _expected(expected: Expected) -> dict[str, Json]:
-    said = asdict(expected) | {
-        "half_width": {f"{times:g}": width._asdict() for times, width in expected.half_width.items()}
-    }
-    for name in ("trials_needed", "rho", "recall"):
-        found = getattr(expected, name)
-        said[name] = None if found is None else found._asdict()
-    return said
 
 
 @click.command("run")

@@ -51,11 +51,11 @@ def links_command(
     transformed scores, with the R² of the additive fit.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.study.link_curl import partners_share, study_links
+    from youden.study.link_curl import LinksStudy, partners_share
     from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
-    study = study_links(
+    study = LinksStudy(
         folder.read_scores(scores),
         partners=partners_share(folder.read_rates(), scores) if folder.has("rates.parquet") else 1.0,
         n_draws=draws,
@@ -121,8 +121,8 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     peer_review….
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.study.agreement import study_judges
-    from youden.study.judged_runs import read_judged, side_by_side
+    from youden.study.agreement import JudgesStudy
+    from youden.study.judged_runs import SideBySide, read_judged
     from youden.study.paper import by_domain, study_paper
     from youden.study.replaying import open_world
     from youden.types.pool import plain_fields
@@ -131,7 +131,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     worlds = by_domain({folder.read_pool().source: open_world(folder) for folder in folders})
     compared = None
     if judges:
-        compared = study_judges(side_by_side([read_judged(RunFolder(run)) for run in judges], match="number"))
+        compared = JudgesStudy(SideBySide([read_judged(RunFolder(run)) for run in judges], match="number"))
     with progress_bar() as bar:
         study = study_paper(worlds, n_seeds=seeds, n_draws=draws, judges=compared, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]

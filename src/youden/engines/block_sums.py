@@ -5,7 +5,6 @@ known of every two agents; and what its calls took.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from youden.stats.trials.false_positives import ApartSums
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.cells import CellIndex, Pairs, ScoredCells
 from youden.types.facts import CallFacts
-from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions, or_none
 from youden.types.results import Rates, ScoreKind, ScoreRole
 
@@ -77,65 +75,34 @@ def _n_pairs_of_cells(rates: Rates) -> int:
     return int(np.count_nonzero(np.diff(key, prepend=-1)))
 
 
-@dataclass(frozen=True, eq=False)
 class Tallied:
-    """row, symmetric: training scores; holdout: scores of held-out cells, None if no cell is held out; split: split of the whole
-    run; apart: the independent trials.
+    """Sums over the blocks of a plan's or imported rates' trials: scores, item counts and pair sums.
 
-    item_trials: int64[J], answered paired trials. n, total: float[K], answered paired trials of an agent and the sum of their
-    answers; squares: float[K], Σ_j n_ij². pairs: of every two agents.
+    `row`, `symmetric` and `holdout` are scores, the last None without a holdout; `item_trials`, int (n_items,), counts answered
+    paired trials; `split` and `apart` are those of the trials.
     """
 
-    row: Scores
-    symmetric: Scores
-    holdout: Scores | None
-    split: Split
-    apart: ApartSums
-    item_trials: Positions
-    n: Floats
-    total: Floats
-    squares: Floats
-    pairs: PairSums
-
-
-def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums) -> Tallied:
-    """Sum the blocks of a run. of: its plan, or the rates of an imported run."""
-    K, J = of.n_agents, of.n_items
-    row, symmetric, held = _Scores(of, "row"), _Scores(of, "symmetric"), None
-    if of.split.n_holdout:
-        held = _Scores(of, "symmetric")
-    item_trials = np.zeros(J, dtype=np.int64)
-    n, total, squares = np.zeros((3, K))
-    pairs = PairSums(K, own_rates=of.independent == "twin")
-    for block in found:
-        rates = block.rates
-        for part in (row, symmetric):
-            part.put(block, block.clean.training_scores(kind=part.kind))
-        times = cells_of(rates, rates.n_paired)
-        if held is not None:
-            held.put(block, rates.holdout_scores())
-        item_trials[block.items] = times.sum(axis=0) / 2
-        n += times.sum(axis=1)
-        answered = rates.n_paired > 0
-        answers = (rates.tpr * rates.n_paired)[answered]
-        for side in (rates.first, rates.second):
-            total += np.bincount(side[answered], answers, K)
-        squares += (times**2).sum(axis=1)
-        pairs.add(block, n_cells=int((times > 0).sum()))
-    pooled = of.independent == "pooled"
-    less = apart.clean_rate if pooled else 0.0
-    return Tallied(
-        row=row.scores("train", less=less),
-        symmetric=symmetric.scores("train", less=less),
-        holdout=None if held is None else held.scores("holdout", less=(apart.rate or 0.0) if pooled else 0.0),
-        split=of.split,
-        apart=apart,
-        item_trials=item_trials,
-        n=n,
-        total=total,
-        squares=squares,
-        pairs=pairs,
-    )
+    def __init__(self, blocks: Iterable[RateBlock], source: Plan | Rates, apart: ApartSums) -> None:
+        """Sum all blocks. source: what the blocks belong to; apart: sums of its independent trials."""
+        row, symmetric = _Scores(source, "row"), _Scores(source, "symmetric")
+        holdout = _Scores(source, "symmetric") if source.split.n_holdout else None
+        self.split, self.apart = source.split, apart
+        self.item_trials: Positions = np.zeros(source.n_items, dtype=np.int64)
+        self.pairs = PairSums(source.n_agents, own_rates=source.independent == "twin")
+        for block in blocks:
+            rates = block.rates
+            for part in (row, symmetric):
+                part.put(block, block.clean.training_scores(kind=part.kind))
+            if holdout is not None:
+                holdout.put(block, rates.holdout_scores())
+            times = cells_of(rates, rates.n_paired)
+            self.item_trials[block.items] = times.sum(axis=0) / 2
+            self.pairs.add(block, n_cells=int((times > 0).sum()))
+        # a pooled rate is known only once all blocks are summed; own rates were taken off before
+        is_pooled = source.independent == "pooled"
+        clean_rate, rate = (apart.clean_rate, apart.rate or 0.0) if is_pooled else (0.0, 0.0)
+        self.row, self.symmetric = row.scores("train", less=clean_rate), symmetric.scores("train", less=clean_rate)
+        self.holdout = None if holdout is None else holdout.scores("holdout", less=rate)
 
 
 def symmetric_scores(trials: TrialsByItem) -> Scores:

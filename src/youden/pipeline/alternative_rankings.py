@@ -9,7 +9,6 @@ further trials behind a plan's own, which no ranking but the links reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,13 +105,37 @@ def _leader_words(name: StandingName, plain: Differences, other: Differences, id
     return ""
 
 
-class MadeStanding(NamedTuple):
-    """A ranking beside the plain one; found and apart are None where there is none, then `facts.message` says why."""
+class MadeStanding:
+    """An alternative ranking with its facts; `found` and `apart` are None if it cannot be made."""
 
-    name: StandingName
-    found: Abilities | None
-    apart: Differences | None
-    facts: StandingFacts
+    def __init__(
+        self,
+        name: StandingName,
+        groups: tuple[tuple[str, ...], ...],
+        partners: Callable[[], Partners],
+        *,
+        answers: AllAnswers,
+        plain: Abilities,
+        differences: Differences,
+        ids: Sequence[str],
+    ) -> None:
+        """Rank by weighted partners. groups: agents that count as one; plain, differences: of the plain ranking."""
+        self.name = name
+        self.found: Abilities | None = None
+        self.apart: Differences | None = None
+        try:
+            found = moved_abilities(answers, plain, partners())
+        except StatisticsError as error:
+            self.facts = StandingFacts(groups, None, 0, (), message=str(error))
+            return
+        apart = differences if found is plain else told_apart(found)
+        before, after = tied_places(plain.ability), tied_places(found.ability)
+        order = np.argsort(-np.abs(after - before), kind="stable")
+        moves = tuple(StandingMove(ids[i], int(before[i]), int(after[i])) for i in order if after[i] != before[i])
+        best = None if apart.best is None else ids[apart.best]
+        leader = _leader_words(name, differences, apart, ids)
+        self.found, self.apart = found, apart
+        self.facts = StandingFacts(groups, best, int(apart.above.sum()), moves, leader)
 
 
 def links_of(of: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> LinkedPairs:
@@ -198,14 +221,14 @@ def standings_of(
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made: [everything-linked], [partners-none].
     """
-    fit = _Fit(answers, found, apart, ids)
+    rank = partial(MadeStanding, answers=answers, plain=found, differences=apart, ids=ids)
     linked = links_of(answers.more or answers.totals, ids, clones=rules.clones)
-    made = [fit.standing("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
+    made = [rank("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
     if rules.families:
         label = family_labels(rules.families, ids)
-        made.append(fit.standing("family", _names(label, ids), lambda: group_balanced(label)))
+        made.append(rank("family", _names(label, ids), lambda: group_balanced(label)))
     if rules.trusted:
-        made.append(fit.standing("trusted", (rules.trusted,), lambda: panel(np.isin(ids, rules.trusted))))
+        made.append(rank("trusted", (rules.trusted,), lambda: panel(np.isin(ids, rules.trusted))))
     for one in made:
         if one.found is None and one.name == rules.ranked_by:
             message, _, slug = one.facts.message.rpartition(" [")
@@ -221,32 +244,6 @@ def _robust_partners(cluster: Ids) -> Partners:
             slug="everything-linked",
         )
     return group_balanced(cluster)
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """What all rankings beside the plain one are made from."""
-
-    answers: AllAnswers
-    found: Abilities
-    apart: Differences
-    ids: Sequence[str]
-
-    def standing(
-        self, name: StandingName, groups: tuple[tuple[str, ...], ...], partners: Callable[[], Partners]
-    ) -> MadeStanding:
-        """The ranking with these partners, or why there is none."""
-        try:
-            moved = moved_abilities(self.answers, self.found, partners())
-        except StatisticsError as error:
-            return MadeStanding(name, None, None, StandingFacts(groups, None, 0, (), message=str(error)))
-        apart = self.apart if moved is self.found else told_apart(moved)
-        plain, place = tied_places(self.found.ability), tied_places(moved.ability)
-        order = np.argsort(-np.abs(place - plain), kind="stable")
-        moves = tuple(StandingMove(self.ids[i], int(plain[i]), int(place[i])) for i in order if place[i] != plain[i])
-        best = None if apart.best is None else self.ids[apart.best]
-        leader = _leader_words(name, self.apart, apart, self.ids)
-        return MadeStanding(name, moved, apart, StandingFacts(groups, best, int(apart.above.sum()), moves, leader))
 
 
 def moved_abilities(of: AllAnswers, found: Abilities, partners: Partners) -> Abilities:

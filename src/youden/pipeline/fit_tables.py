@@ -6,10 +6,8 @@ A run is summed in blocks of items, whatever its design, its size, its rounds, i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import nan
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +17,7 @@ from youden.data.folder.run_config import FitTerms
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import verdict_blocks
-from youden.engines.block_sums import CallCounts, Tallied, tallied
+from youden.engines.block_sums import CallCounts, Tallied
 from youden.engines.trial_blocks import RateBlock, Rows, trials_by_item
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import Abilities, Aim, Groups, choice_of, ranking_table, told_apart
@@ -47,13 +45,12 @@ from youden.pipeline.variance_components import says_moves, write_moves
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
-from youden.stats.curl.link_table import LinkCurls, measure_curl
+from youden.stats.curl.link_table import measure_curl
 from youden.stats.partners import PairTotals
 from youden.stats.trials.false_positives import ApartSums
 from youden.stats.trials.partner_halves import partner_halves
 from youden.streams import own_stream
 from youden.types import Finding, Plan, Scores
-from youden.types.cells import Pairs
 from youden.types.facts import CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, PartnerRules, RunFacts
 from youden.types.pool import Json, or_none
 from youden.types.results import CurlCurve, ScoreKind, Signature
@@ -72,7 +69,7 @@ def fit_judged(
 
     rates: write rates.parquet of a run of `TRIALS_WITH_RATES` trials and more, too.
 
-    Raises: RunFolderError, [engine-full] where the disk is full; StatisticsError, as `analyse`.
+    Raises: RunFolderError, [engine-full] where the disk is full; StatisticsError, as `Analysis`.
     """
     (plan, of), target = judged, terms.target
     run = folder.path.resolve().name
@@ -81,14 +78,14 @@ def fit_judged(
     told: Rows = rows_for(rows) if judges else rows
     counts.add_all(told)
     with trials_by_item(told, plan, folder.path, votes=votes) as trials:
-        sums = tallied(trials.blocks(), plan, trials.apart)
+        sums = Tallied(trials.blocks(), plan, trials.apart)
         model = ClippedLinear().fit(sums.symmetric)
         found = trial_abilities(trials, Aim(target))
         if found is None:
             found = fitted(trials, target=target, known=(sums.symmetric, model)).found
         found = as_asked(found, trials)
         usd = nan if of.said.usd_tried is None else of.said.usd_tried
-        tables = analyse(
+        tables = Analysis(
             sums,
             AllAnswers.of(trials, sums.pairs.totals),
             model,
@@ -120,11 +117,11 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
     rates = folder.read_rates()
     blocks = [RateBlock(0, rates, rates)]
     # rates are less what they are less already: no arm is known
-    sums = tallied(blocks, rates, ApartSums(rates.n_agents))
+    sums = Tallied(blocks, rates, ApartSums(rates.n_agents))
     model = ClippedLinear().fit(sums.symmetric)
     answers = partial(answers_in_blocks, lambda: blocks, drawn=False, less=0.0)
     found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=terms.target)
-    tables = analyse(
+    tables = Analysis(
         sums,
         AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
         model,
@@ -141,82 +138,53 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analy
     return tables
 
 
-@dataclass(frozen=True, eq=False)
 class Analysis:
-    """The tables of a run's folder that follow from its answers. symmetric, row: training scores; holdout: None where no cell
-    was held out."""
+    """The tables of a run's folder that follow from its answers: scores, ranking, items, curl, pairs, and facts."""
 
-    symmetric: Scores
-    row: Scores
-    holdout: Scores | None
-    ranking: pd.DataFrame
-    items: pd.DataFrame
-    curl: tuple[CurlCurve, ...]
-    facts: RunFacts
-    pairs: Pairs
+    def __init__(
+        self,
+        sums: Tallied,
+        answers: AllAnswers,
+        model: ClippedLinear,
+        found: Abilities,
+        judge: JudgeRates,
+        *,
+        calls: CallFacts | None,
+        warnings: Sequence[Finding],
+        rules: PartnerRules,
+        groups: Groups,
+        growth: ExtensionFacts | None = None,
+    ) -> None:
+        """Make all tables, once for all kinds of runs.
 
-    def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
-        """All of them into the folder of a fit. run: its name."""
-        folder.write_scores("symmetric", self.symmetric)
-        folder.write_scores("row", self.row)
-        if self.holdout is not None:
-            folder.write_holdout(self.holdout)
-        folder.write_ranking(self.ranking)
-        folder.write_pairs(self.pairs, agents=self.symmetric.agent_ids)
-        folder.write_items(self.items)
-        folder.write_curl(self.curl)
-        folder.write_facts(self.facts)
-        folder.write_signature(signature)
-        folder.write_ranking_json(run)
+        model: fitted to the symmetric scores; found: abilities that rank; judge: how well it discriminates; groups: of agents,
+        shown and never used in a fit; rules: of the alternative rankings, and which ranking heads the run.
 
-
-def analyse(
-    sums: Tallied,
-    answers: AllAnswers,
-    model: ClippedLinear,
-    found: Abilities,
-    judge: JudgeRates,
-    *,
-    calls: CallFacts | None,
-    warnings: Sequence[Finding],
-    rules: PartnerRules,
-    groups: Groups,
-    growth: ExtensionFacts | None = None,
-) -> Analysis:
-    """Ranking, items, curl and facts of what was summed and estimated, once for all runs.
-
-    model: fitted to the symmetric scores; found: what ranks; judge: how well it discriminates. groups: agent id →
-    group, shown and never used in a fit. rules: whose word counts in the rankings beside the plain one, and which heads the run.
-
-    Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
-    """
-    scores, ids = sums.symmetric, sums.symmetric.agent_ids
-    apart = told_apart(found)
-    made = standings_of(answers, found, apart, ids, rules=rules)
-    standings = {one.name: one.facts for one in made}
-    links = link_facts({"row": sums.row, "symmetric": scores})
-    heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)
-    leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, apart))
-    ranking = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
-    choice, signal = choice_of(leading, ids, apart=head), signal_facts(judge, leading)
-    cells = scores.cells
-    unfit = [Finding("fit", model.message_)] if model.message_ else []
-    return Analysis(
-        symmetric=scores,
-        row=sums.row,
-        holdout=sums.holdout,
-        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
-        items=pd.DataFrame(
+        Raises: StatisticsError if the ranking that heads the run cannot be made.
+        """
+        scores, ids = sums.symmetric, sums.symmetric.agent_ids
+        self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout
+        apart = told_apart(found)
+        made = standings_of(answers, found, apart, ids, rules=rules)
+        standings = {one.name: one.facts for one in made}
+        heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)
+        leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, apart))
+        ranking = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
+        self.ranking = ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by)
+        cells = scores.cells
+        self.items = pd.DataFrame(
             {
                 "item": list(scores.item_ids),
                 "difficulty": model.difficulty_,
                 "n_agents": np.bincount(cells.at.item[cells.weight > 0], minlength=cells.at.n_items),
                 "n_trials": sums.item_trials,
             }
-        ),
-        curl=links.curves,
-        pairs=sums.pairs.pairs(apart, model.ability_),
-        facts=RunFacts(
+        )
+        tables, missing, self.curl = link_facts({"row": sums.row, "symmetric": scores})
+        self.pairs = sums.pairs.pairs(apart, model.ability_)
+        choice, signal = choice_of(leading, ids, apart=head), signal_facts(judge, leading)
+        unfit = [Finding("fit", model.message_)] if model.message_ else []
+        self.facts = RunFacts(
             version=FACTS_VERSION,
             ranking=found.ranking,
             interval=found.method,
@@ -230,8 +198,8 @@ def analyse(
             fpr=sums.apart.rate,
             calls=calls,
             holdout=holdout_facts(model, sums.holdout, sums.split.rule),
-            links=links.tables,
-            links_missing=links.missing,
+            links=tables,
+            links_missing=missing,
             warnings=(*warnings, *unfit, *standing_findings(standings)),
             growth=growth,
             partners=partner_facts(answers.totals, ids),
@@ -245,8 +213,21 @@ def analyse(
             standings=standings,
             families=dict(rules.families),
             trusted=rules.trusted,
-        ),
-    )
+        )
+
+    def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
+        """Write all of them into the folder of a fit. run: its name."""
+        folder.write_scores("symmetric", self.symmetric)
+        folder.write_scores("row", self.row)
+        if self.holdout is not None:
+            folder.write_holdout(self.holdout)
+        folder.write_ranking(self.ranking)
+        folder.write_pairs(self.pairs, agents=self.symmetric.agent_ids)
+        folder.write_items(self.items)
+        folder.write_curl(self.curl)
+        folder.write_facts(self.facts)
+        folder.write_signature(signature)
+        folder.write_ranking_json(run)
 
 
 def partner_facts(of: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
@@ -296,25 +277,22 @@ def judged_parts(
     }
 
 
-class Links(NamedTuple):
-    """The link table of each kind of scores, or why there is none; curves of the symmetric ones."""
-
-    tables: dict[ScoreKind, dict[str, LinkFacts]]
-    missing: dict[ScoreKind, str]
-    curves: tuple[CurlCurve, ...]
-
-
-def link_facts(scores: Mapping[ScoreKind, Scores]) -> Links:
-    """The curl of each kind of scores, measured once."""
-    found: dict[ScoreKind, LinkCurls] = {}
+def link_facts(
+    scores: Mapping[ScoreKind, Scores],
+) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
+    """Return the link table of each kind of scores, why there is none, and the curves of the symmetric ones."""
+    tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
     missing: dict[ScoreKind, str] = {}
-    for kind, of in scores.items():
+    curves: tuple[CurlCurve, ...] = ()
+    for kind, of_kind in scores.items():
         try:
-            found[kind] = measure_curl(of)
+            curl = measure_curl(of_kind)
         except StatisticsError as error:
             missing[kind] = str(error)
-    tables = {kind: found[kind].table() if kind in found else {} for kind in scores}
-    return Links(tables, missing, found["symmetric"].curves() if "symmetric" in found else ())
+            continue
+        tables[kind] = curl.table()
+        curves = curl.curves() if kind == "symmetric" else curves
+    return tables, missing, curves
 
 
 def holdout_facts(model: ClippedLinear, held: Scores | None, rule: SplitRule) -> HoldoutFacts | None:

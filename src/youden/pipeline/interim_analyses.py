@@ -107,7 +107,7 @@ def _look(
     lowest = np.minimum(lowest, upper_ends(told, top=top, share=share))
     spent, left = spent + share, max(1 - spent - share, LEAST_SHARE)
     next_share = MOST * left
-    if within is not None and not wanting(told, lowest, top=top, share=next_share, goal=within).ends:
+    if within is not None and not wanting(told, lowest, top=top, share=next_share, goal=within)[2]:
         next_share = LITTLE * left
     return Look(spent, share, next_share, lowest, luck(told, turn), carried)
 

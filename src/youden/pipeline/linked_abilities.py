@@ -18,9 +18,7 @@ from youden.stats.trials.anchored import (
     AddedBlocks,
     Placed,
     Scale,
-    place,
     placed_by_item,
-    scale_of,
     stretch_of,
 )
 from youden.types.pool import Bools, Floats, Positions
@@ -186,7 +184,7 @@ Rows = Callable[[ItemBlock], Bools]
 
 def scale_from(trials: TrialsByItem, anchors: Abilities, *, rows: Rows | None = None) -> Scale:
     """The anchors' scale from their own answers in complete slots, those among `rows`."""
-    return scale_of(
+    return Scale(
         answers_of_anchors(trials, less=anchors.fpr, rows=rows),
         ability=anchors.ability,
         error=anchors.covariance.error,
@@ -196,7 +194,7 @@ def scale_from(trials: TrialsByItem, anchors: Abilities, *, rows: Rows | None = 
 
 def place_added(trials: TrialsByItem, anchors: Abilities, scale: Scale, *, rows: Rows | None = None) -> Placed:
     """Where answers outside complete slots, those among `rows`, put the agents that they count for."""
-    return place(
+    return Placed(
         added_answers(trials, less=anchors.fpr, rows=rows),
         scale=scale,
         n_agents=trials.plan.n_agents,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +25,6 @@ from youden.types import MISSING_REASONS, PAIRED, Finding, Plan, Verdicts
 from youden.types.pool import Bools, Codes, Floats
 
 JUDGES: Target = "items-and-judges"
-
-
-class JudgeSpread(NamedTuple):
-    """Of M judges. ability: float[K], their mean; by_judge: float[M, K].
-
-    variance: of one judge's distance of an agent from the average around what all judges of the kind would say, beyond what
-    these items and calls leave to chance; low, high: its interval at 95 %; between: of abilities between agents, beyond error.
-    covariance: of the mean, over items like these and judges like these. votes: how many independent judges the M are worth.
-    """
-
-    ability: Floats
-    by_judge: Floats
-    variance: float
-    low: float
-    high: float
-    between: float
-    covariance: CentredCovariance
-    votes: float
 
 
 def answers_for(result: Verdicts) -> Verdicts:
@@ -78,9 +60,9 @@ def over_judges(found: Abilities, trials: TrialsByItem) -> Abilities:
     trials: with the votes of a jury. Raises: StatisticsError [judges-few] where one judge answered.
     """
 
-    def blocks() -> Iterator[Told]:
+    def blocks() -> Iterator[tuple[PairBlock, Floats]]:
         for block in trials.answers():
-            yield Told(block.pairs(), block.votes.T if trials.n_votes else block.answer[None])
+            yield block.pairs(), block.votes.T if trials.n_votes else block.answer[None]
 
     plan = trials.plan
     spread = _spread(blocks, found.covariance, n_agents=plan.n_agents)
@@ -175,29 +157,27 @@ def spread_of_votes(plan: Plan, told: Floats) -> JudgeSpread:
     """
     rows = plan.teaches & (plan.arm == PAIRED) & ~np.isnan(told).any(axis=0)
     pairs = PairBlock.of(plan.item, plan.first, plan.second, told.mean(axis=0), n_items=plan.n_items, rows=rows)
-    return _spread(lambda: [Told(pairs, told[:, rows])], None, n_agents=plan.n_agents)
+    return _spread(lambda: [(pairs, told[:, rows])], None, n_agents=plan.n_agents)
 
 
-class Told(NamedTuple):
-    """What judges said of the trials of a block: float[M, T], no NaN."""
-
-    pairs: PairBlock
-    votes: Floats
-
-
-def _spread(blocks: Callable[[], Iterable[Told]], of_mean: CentredCovariance | None, *, n_agents: int) -> JudgeSpread:
+def _spread(
+    blocks: Callable[[], Iterable[tuple[PairBlock, Floats]]],
+    of_mean: CentredCovariance | None,
+    *,
+    n_agents: int,
+) -> JudgeSpread:
     """As `spread_of_votes`, of all trials that judges answered, each time `blocks` is called.
 
     of_mean: what items and calls leave to chance in the ranking; None for that of means of trials, over items like these.
     """
     alike = VoteSums()
-    for block in blocks():
-        alike.add(block.votes)
-        M = len(block.votes)
+    for _, votes_of_judges in blocks():
+        alike.add(votes_of_judges)
+        M = len(votes_of_judges)
 
     def means(value: Callable[[Floats], Floats]) -> TrialMeans:
         def told() -> Iterator[PairBlock]:
-            return (replace(block.pairs, value=value(block.votes)) for block in blocks())
+            return (replace(pairs, value=value(votes_of_judges)) for pairs, votes_of_judges in blocks())
 
         return trial_means(told, n_agents=n_agents, target="items-like-these")
 
@@ -211,45 +191,55 @@ def _spread(blocks: Callable[[], Iterable[Told]], of_mean: CentredCovariance | N
     gaps = [means(partial(_gap, judge=judge)) for judge in range(M)]
     by_judge = np.stack([mean.ability + gap.ability for gap in gaps])
     of_gaps = np.mean([np.diag(gap.covariance.covariance) for gap in gaps], axis=0) * M / max(M - 1, 1)
-    return judge_spread(by_judge, mean.covariance if of_mean is None else of_mean, of_gaps, alike.correlation)
+    return JudgeSpread(by_judge, mean.covariance if of_mean is None else of_mean, of_gaps, alike.correlation)
 
 
 def _gap(votes: Floats, *, judge: int) -> Floats:
     return np.asarray(votes[judge] - votes.mean(axis=0))
 
 
-def judge_spread(by_judge: Floats, of_mean: CentredCovariance, of_gaps: Floats, alike: float) -> JudgeSpread:
-    """Method of moments: what abilities differ by between judges, less what chance does to their differences.
+class JudgeSpread:
+    """What several judges differ in.
 
-    by_judge: float[M, K], each judge's abilities on the same trials, no NaN; of_mean: covariance of their mean over items;
-    of_gaps: float[K], the variance over items of one judge's distance around the judges' mean, M/(M − 1) times (0 where
-    unknown); alike: mean correlation of two judges' answers to the same trials.
+    `ability`, float (n_agents,), is the mean of `by_judge`, float (n_judges, n_agents); `covariance` is the mean's, for items
+    like these and judges like these. `variance`, with its 95 % interval `low` to `high`, is that of one judge's centred
+    ability around what all judges of the kind would give, beyond the sampling error of these items and calls; `between` is
+    the variance between agents, beyond error. `votes` is the effective number of judges.
 
-    Raises: StatisticsError [judges-few].
-    Source: one-way random effects.
+    Notes
+    -----
+    One-way random effects by moments, with the χ² interval of M − 1 judges. An agent's own variance is shrunk to the average
+    as if that had been seen in one judge more; degrees of freedom by Satterthwaite.
     """
-    M, K = by_judge.shape
-    if M < 2:
-        raise StatisticsError(
-            "One judge says nothing of what judges differ in. Judge the same plan with another: `youden rejudge`.",
-            slug="judges-few",
-        )
-    centred = by_judge - by_judge.mean(axis=1, keepdims=True)
-    squares, n = centred.var(axis=0, ddof=1), (K - 1) * (M - 1)
-    total, chance = float(squares.sum() / (K - 1)), float(of_gaps.sum() / (K - 1))
-    low, high = (total * n / float(chdtri(n, p)) - chance for p in (0.025, 0.975))
-    between = max(
-        0.0, float(centred.mean(axis=0).var(ddof=1)) - float(np.nanmean(np.diag(of_mean.covariance))) - total / M
-    )
-    variance = max(0.0, total - chance)
-    # each agent's own spread, shrunk to the average one as if that had been seen in one judge more
-    own = np.maximum((squares * (M - 1) + total) / M - of_gaps, variance) / M
-    root = np.sqrt(own * K / (K - 1))
-    covariance = of_mean.covariance + root[:, None] * root * (np.eye(K) - 1 / K)
-    items = np.diag(of_mean.covariance)
-    freedom = (items + own) ** 2 / (items**2 / of_mean.freedom + own**2 / (M - 1))
-    found = CentredCovariance(covariance, freedom)
-    return JudgeSpread(by_judge.mean(axis=0), by_judge, variance, low, high, between, found, votes(M, alike))
+
+    def __init__(self, by_judge: Floats, of_mean: CentredCovariance, of_gaps: Floats, correlation: float) -> None:
+        """of_gaps : float array (n_agents,): variance of a judge's difference from the mean by sampling; correlation: of votes.
+
+        Raises
+        ------
+        StatisticsError
+            [judges-few] for one judge.
+        """
+        M, K = by_judge.shape
+        if M < 2:
+            raise StatisticsError(
+                "One judge says nothing of what judges differ in. Judge the same plan with another: `youden rejudge`.",
+                slug="judges-few",
+            )
+        centred = by_judge - by_judge.mean(axis=1, keepdims=True)
+        squares, n = centred.var(axis=0, ddof=1), (K - 1) * (M - 1)
+        total, chance = float(squares.sum() / (K - 1)), float(of_gaps.sum() / (K - 1))
+        self.ability, self.by_judge, self.votes = by_judge.mean(axis=0), by_judge, votes(M, correlation)
+        self.variance = max(0.0, total - chance)
+        self.low, self.high = (total * n / float(chdtri(n, p)) - chance for p in (0.025, 0.975))
+        items = np.diag(of_mean.covariance)
+        self.between = max(0.0, float(centred.mean(axis=0).var(ddof=1)) - float(np.nanmean(items)) - total / M)
+        # each agent's own variance, shrunk to the average one as if that had been seen in one judge more
+        own = np.maximum((squares * (M - 1) + total) / M - of_gaps, self.variance) / M
+        root = np.sqrt(own * K / (K - 1))
+        covariance = of_mean.covariance + root[:, None] * root * (np.eye(K) - 1 / K)
+        df = (items + own) ** 2 / (items**2 / of_mean.freedom + own**2 / (M - 1))
+        self.covariance = CentredCovariance(covariance, df)
 
 
 class VoteSums:

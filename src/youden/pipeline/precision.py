@@ -8,9 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,53 +40,11 @@ from youden.stats.trials.trial_errors import item_contributions
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.facts import RunFacts
 from youden.types.judging import AnswerKind
+from youden.types.pool import Json
 
 OWN = "the run's own answers"
 TIMES = (0.5, 1.0, 2.0)
 """How many times its calls a plan's half-width is told for."""
-
-
-class Reach(NamedTuple):
-    """within: the bound that is asked for; nearest: the least one, by domain, that these items allow on agents that are alike;
-    items: how many would allow it; calls: paired ones, from where one agent stands out to where all are alike; the latter None
-    where even every comparison is too few."""
-
-    within: float
-    nearest: DomainRange
-    items: int
-    calls: tuple[int, int | None]
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a plan's `trials` paired trials an agent are expected to buy.
-
-    half_width: of the average agent's 95 % interval for items like these, by how many times the plan's trials; none for a plan
-    without slots or a number its pool does not have. Its range is over domains; one number where the run has answers.
-    n_apart: the plan's independent calls. width: the one that is asked for; trials_needed: an agent, for that width; None where
-    these items seem not to allow it; items_needed then: how many do, by the domain where it takes fewest.
-    rho, recall: to a dense ranking, on `domains`; None outside what was measured, and for a plan without slots or of every
-    comparison. regret: by how many times the trials, what is lost by taking who comes first, where all are asked alike and where
-    the best is looked for. reach: of a search until a bound. source: what the widths come from.
-    """
-
-    trials: float
-    half_width: dict[float, DomainRange]
-    n_apart: int
-    width: float | None
-    trials_needed: DomainRange | None
-    items_needed: int | None
-    rho: DomainRange | None
-    recall: DomainRange | None
-    regret: dict[float, tuple[DomainRange, DomainRange]]
-    reach: Reach | None
-    source: str
-    domains: str
-
-    @property
-    def usual_half_width(self) -> str | None:
-        """At the plan's own trials, from the least to the most of the domains; None where nothing is expected."""
-        return _span(self.half_width[1.0]) if 1.0 in self.half_width else None
 
 
 def run_parts(result: Verdicts) -> OwnVariances:
@@ -110,71 +66,90 @@ def run_parts(result: Verdicts) -> OwnVariances:
     return parts_of(of, np.diag(found.covariance.covariance))
 
 
-def expected_of(plan: Plan, parts: OwnVariances | None = None, *, kind: AnswerKind = "yes or no") -> Expected:
-    """What `plan` is expected to buy. parts: of the run's own answers; None: none yet. kind: of its judge's answers."""
-    looks_for = adaptive_of(plan) if plan.design == Adaptive.name else None
-    n_paired = int((plan.arm == PAIRED).sum())
-    if looks_for is not None and looks_for.within is None:
-        n_paired = looks_for.budget(plan.split.train)
-    trials = 2 * n_paired / plan.n_agents
-    most = (plan.n_agents - 1) * plan.n_items
-    widths: dict[float, DomainRange] = {}
-    for times in TIMES if (plan.slot >= 0).any() and looks_for is None else ():
-        n_slots = round(times * trials / 2)
-        if 2 <= n_slots <= most:
-            widths[times] = (
-                prior_half_width(n_slots, plan.n_items, kind)
-                if parts is None
-                else range_of(half_widths(parts, n_slots, plan.n_items).mean(keepdims=True))
-            )
-    measured = (plan.slot >= 0).any() and trials < 2 * most
-    losses: dict[float, tuple[DomainRange, DomainRange]] = {}
-    for times in TIMES if measured and (looks_for is None or looks_for.within is None) else ():
-        alike, searched = (expected_regret(times * trials, search=search) for search in (False, True))
-        if alike is not None and searched is not None:
-            losses[times] = alike, searched
-    design = width_of(plan) if plan.design == Width.name else None
-    needed, items = None, None
-    if design is not None:
-        known, share = (odd_parts(SHARE, kind), 1.0) if parts is None else (parts, SHARE)
-        alone = [OwnVariances(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
-        found = [slots_for(one, design.width, share=share, n_items=plan.n_items, most=most) for one in alone]
-        reached = [2.0 * n for n in found if n is not None]
-        needed = range_of(np.array(reached)) if reached else None
-        if needed is None:
-            of_items = [items_for(one, design.width, share=share, n_agents=plan.n_agents) for one in alone]
-            items = min((n for n in of_items if n is not None), default=None)
-    named = ", ".join(one.name for one in DOMAINS[kind])
-    return Expected(
-        trials=trials,
-        half_width=widths,
-        n_apart=int((plan.arm != PAIRED).sum()),
-        width=None if design is None else design.width,
-        trials_needed=needed,
-        items_needed=items,
-        rho=expected_rho(trials, kind) if measured and looks_for is None else None,
-        recall=expected_recall(trials, kind) if measured and looks_for is None else None,
-        regret=losses,
-        reach=None if looks_for is None or looks_for.within is None else _reach(plan, looks_for.within, kind),
-        source=f"{named}, by {kind} answers; this run has no answers yet" if parts is None else OWN,
-        domains=named,
-    )
+class Expected:
+    """What the paired trials of a plan, `trials` per agent, are expected to give.
+
+    `half_width` is the average agent's, by multiples of the plan's trials, as a range over reference data sets, or one number
+    from the run's own answers; none for a plan without slots. `trials_needed` per agent give the half-width `width` that was
+    asked for; it is None if these items do not allow it, and `items_needed` would. `rho` and `recall`, to a dense ranking,
+    are None outside what was measured. `regret` is the expected regret of uniform allocation and of a search, by multiples of
+    the trials. `max_regret` is the regret bound that a search aims at; on these items it stays above `lowest_bound`, and
+    takes from `search_calls[0]` to `search_calls[1]` paired calls, the latter None if that exceeds all comparisons;
+    `search_items` items would do. `source` states where the half-widths come from.
+    """
+
+    def __init__(self, plan: Plan, parts: OwnVariances | None = None, *, kind: AnswerKind = "yes or no") -> None:
+        """parts: variance parts from the run's own answers, None if there are none; kind: of the judge's answers."""
+        search = adaptive_of(plan) if plan.design == Adaptive.name else None
+        design = width_of(plan) if plan.design == Width.name else None
+        has_slots, n_items = bool((plan.slot >= 0).any()), plan.n_items
+        n_paired = int((plan.arm == PAIRED).sum())
+        self.n_apart = len(plan) - n_paired
+        self.max_regret = None if search is None else search.within
+        most = (plan.n_agents - 1) * n_items
+        if self.max_regret is not None:
+            self._set_search(self.max_regret, n_paired, prior_parts(kind), plan)
+        elif search is not None:
+            n_paired = search.budget(plan.split.train)
+        self.trials = 2 * n_paired / plan.n_agents
+        self.half_width: dict[float, DomainRange] = {}
+        for times in TIMES if has_slots and search is None else ():
+            n_slots = round(times * self.trials / 2)
+            if 2 <= n_slots <= most:
+                self.half_width[times] = (
+                    prior_half_width(n_slots, n_items, kind)
+                    if parts is None
+                    else range_of(half_widths(parts, n_slots, n_items).mean(keepdims=True))
+                )
+        is_measured = has_slots and self.trials < 2 * most
+        self.regret: dict[float, tuple[DomainRange, DomainRange]] = {}
+        for times in TIMES if is_measured and self.max_regret is None else ():
+            uniform, searched = (expected_regret(times * self.trials, search=by) for by in (False, True))
+            if uniform is not None and searched is not None:
+                self.regret[times] = uniform, searched
+        self.width, self.trials_needed, self.items_needed = None if design is None else design.width, None, None
+        if design is not None:
+            share, each = (1.0, _each(odd_parts(SHARE, kind))) if parts is None else (SHARE, [parts])
+            slots = [slots_for(one, design.width, share=share, n_items=n_items, most=most) for one in each]
+            enough = [2.0 * n for n in slots if n is not None]
+            self.trials_needed = range_of(np.array(enough)) if enough else None
+            if not enough:
+                items = [items_for(one, design.width, share=share, n_agents=plan.n_agents) for one in each]
+                self.items_needed = min((n for n in items if n is not None), default=None)
+        has_forecast = is_measured and search is None
+        self.rho = expected_rho(self.trials, kind) if has_forecast else None
+        self.recall = expected_recall(self.trials, kind) if has_forecast else None
+        self.domains = ", ".join(one.name for one in DOMAINS[kind])
+        self.source = OWN if parts else f"{self.domains}, by {kind} answers; this run has no answers yet"
+
+    def _set_search(self, max_regret: float, n_paired: int, prior: OwnVariances, plan: Plan) -> None:
+        each, n_items, most = _each(prior), plan.n_items, (plan.n_agents - 1) * plan.n_items
+        width = alike_width(max_regret, plan.n_agents)
+        slots = [slots_for(one, width, share=1.0, n_items=n_items, most=most) for one in each]
+        limits = np.array([nearest(one, n_items) for one in each])
+        self.lowest_bound = range_of(limits)
+        self.search_items = ceil(n_items * (float(limits.mean()) / max_regret) ** 2)
+        self.search_calls = (n_paired, None if None in slots else max(n or 0 for n in slots) * plan.n_agents)
+
+    @property
+    def usual_half_width(self) -> str | None:
+        """At the plan's own trials, over reference data sets; None if nothing is expected."""
+        return _span(self.half_width[1.0]) if 1.0 in self.half_width else None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return all of it as `youden run --json` prints it."""
+        names = ("n_apart", "width", "trials_needed", "items_needed", "rho", "recall", "regret", "source", "domains")
+        ranges = {name: getattr(self, name) for name in names}
+        ranges |= {name: value._asdict() for name, value in ranges.items() if isinstance(value, DomainRange)}
+        half_width: Json = {f"{times:g}": width._asdict() for times, width in self.half_width.items()}
+        reach: Json = None
+        if self.max_regret is not None:
+            reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
+        return {"trials": self.trials, "half_width": half_width, **ranges, "reach": reach}
 
 
-def _reach(plan: Plan, within: float, kind: AnswerKind) -> Reach:
-    """Of a search that ends once the one named is known to be `within` of the best."""
-    most = (plan.n_agents - 1) * plan.n_items
-    alone = [OwnVariances(*row) for row in np.array(prior_parts(kind)).T[:, :, None]]
-    width, n_items = alike_width(within, plan.n_agents), plan.n_items
-    slots = [slots_for(one, width, share=1.0, n_items=n_items, most=most) for one in alone]
-    known = [n for n in slots if n is not None]
-    limits = np.array([nearest(one, n_items) for one in alone])
-    return Reach(
-        within,
-        range_of(limits),
-        ceil(n_items * (float(limits.mean()) / within) ** 2),
-        (int((plan.arm == PAIRED).sum()), max(known) * plan.n_agents if len(known) == len(slots) else None),
-    )
+def _each(parts: OwnVariances) -> list[OwnVariances]:
+    return [OwnVariances(*row) for row in np.array(parts).T[:, :, None]]
 
 
 def known_parts(folder: RunFolder) -> OwnVariances | None:
@@ -186,11 +161,6 @@ def known_parts(folder: RunFolder) -> OwnVariances | None:
         with suppress(StatisticsError):
             return run_parts(folder.read_verdicts(kept))
     return None
-
-
-def expected_of_run(plan: Plan, folder: RunFolder, *, kind: AnswerKind) -> Expected:
-    """What `plan` is expected to buy, by the answers in the run's folder where they are enough to say so."""
-    return expected_of(plan, known_parts(folder), kind=kind)
 
 
 _LARGE = 2_000_000
@@ -319,8 +289,8 @@ def expected_words(expected: Expected, *, usd_per_call: float | None = None, n_a
         )
     if 1.0 in expected.regret:
         yield _of_regret(expected.regret)
-    if expected.reach is not None:
-        yield from _of_reach(expected.reach, usd_per_call)
+    if expected.max_regret is not None:
+        yield from _of_search(expected, expected.max_regret, usd_per_call)
     if expected.half_width:
         yield f"widths are from {expected.source}"
         if expected.source != OWN:
@@ -341,17 +311,17 @@ def _of_regret(regret: dict[float, tuple[DomainRange, DomainRange]]) -> str:
     )
 
 
-def _of_reach(reach: Reach, usd_per_call: float | None) -> Iterator[str]:
-    low, high = reach.calls
-    if reach.within < reach.nearest.low:
+def _of_search(expected: Expected, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
+    low, high = expected.search_calls
+    if max_regret < expected.lowest_bound.low:
         yield (
-            f"within {reach.within:g} is out of reach on these items unless one agent stands out: where all are alike the bound "
-            f"stays above {_shown(reach.nearest)}; about {reach.items:,} items would do"
+            f"within {max_regret:g} is out of reach on these items unless one agent stands out: where all are alike the bound "
+            f"stays above {_shown(expected.lowest_bound)}; about {expected.search_items:,} items would do"
         )
     usd = [f", ${usd_per_call * n:,.2f}" if usd_per_call and n else "" for n in (low, high)]
     most = "every comparison and more" if high is None else f"{high:,}{usd[1]}"
     yield (
-        f"within {reach.within:g} takes from {low:,} paired calls{usd[0]}, where one agent stands out, to {most}, where all are "
+        f"within {max_regret:g} takes from {low:,} paired calls{usd[0]}, where one agent stands out, to {most}, where all are "
         "alike"
     )
 

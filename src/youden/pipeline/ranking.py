@@ -1,7 +1,7 @@
 """Which estimator ranks, and the ranking that answers in memory support: abilities, the places they allow, and what a
 reader has to know.
 
-Predictions, link tables and curl are not made here: `analyse` makes them for a run's folder.
+Predictions, link tables and curl are not made here: `Analysis` makes them for a run's folder.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtr
@@ -34,14 +33,7 @@ MAX_TRIALS = 2_000_000
 """Trials above which answers are not compared with the texts."""
 
 
-class LengthCorrelation(NamedTuple):
-    """Spearman's ρ of abilities and mean lengths, and the number of agents that have both."""
-
-    rho: float
-    n_agents: int
-
-
-def length_correlation(ability: Floats, length: Floats | None) -> LengthCorrelation | None:
+def length_correlation(ability: Floats, length: Floats | None) -> tuple[float, int] | None:
     """Correlate abilities with mean lengths of responses.
 
     Parameters
@@ -53,8 +45,8 @@ def length_correlation(ability: Floats, length: Floats | None) -> LengthCorrelat
 
     Returns
     -------
-    LengthCorrelation or None
-        None if fewer than 5 agents have both, or if ρ is undefined.
+    tuple of (float, int), or None
+        Spearman's ρ and the number of agents with both; None if fewer than 5 agents have both, or if ρ is undefined.
     """
     if length is None:
         return None
@@ -62,7 +54,7 @@ def length_correlation(ability: Floats, length: Floats | None) -> LengthCorrelat
     if has_both.sum() < MIN_AGENTS:
         return None
     rho = rank_correlation(ability[has_both], length[has_both])
-    return None if np.isnan(rho) else LengthCorrelation(rho, int(has_both.sum()))
+    return None if np.isnan(rho) else (rho, int(has_both.sum()))
 
 
 def follows_length(rho: float, n_agents: int) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.pipeline.abilities import mean_abilities
 from youden.pipeline.multi_judge import JudgeSpread, learned, spread_of, spread_of_votes
-from youden.stats.trials.variance_parts import VarianceParts, variance_parts
+from youden.stats.trials.variance_parts import VarianceParts
 from youden.text.tables import Table, two_sided
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.results import MovingPart, Part, WhatMoves
@@ -65,7 +64,7 @@ def what_moves(result: Verdicts, name: str, judges: JudgeSpread | None = None) -
     plan, used = result.plan, learned(result)
     ability = mean_abilities(result).ability
     repeats = plan.trials.first_repeat, plan.trials.second_repeat
-    found = variance_parts(
+    found = VarianceParts(
         plan.first[used],
         plan.second[used],
         plan.item[used],
@@ -88,12 +87,7 @@ def what_moves(result: Verdicts, name: str, judges: JudgeSpread | None = None) -
     return WhatMoves(name, n_items, tuple(parts), float(np.sqrt(whole)), difference, between, said)
 
 
-class _Twice(NamedTuple):
-    again: float | None
-    turned: float | None
-
-
-def _asked_twice(result: Verdicts) -> _Twice:
+def _asked_twice(result: Verdicts) -> list[float | None]:
     """Half the mean square of what two answers about the same two texts differ by, in one order and in both."""
     rows = (result.plan.arm == PAIRED) & result.answered
     (one, two), item = result.plan.text_rows, result.plan.item[rows].astype(np.int64)
@@ -105,7 +99,7 @@ def _asked_twice(result: Verdicts) -> _Twice:
     same = texts[1:] == texts[:-1]
     square = np.diff(answer) ** 2 / 2
     found = [square[same & ((turned[1:] != turned[:-1]) == other)] for other in (False, True)]
-    return _Twice(*(float(part.mean()) if len(part) > 9 else None for part in found))
+    return [float(part.mean()) if len(part) > 9 else None for part in found]
 
 
 def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
@@ -114,7 +108,6 @@ def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
     repeated = result.plan.trials.first_repeat is not None
     own = items.value + (luck.value if luck else 0.0)
     meeting = max(own, 0.0) * found.of_meeting
-    twice = _asked_twice(result)
     sizes = [items.times(found.of_items), luck.times(found.of_luck) if luck else None, rest.times(found.of_rest)]
     values = [max(part.value, 0.0) if part else 0.0 for part in sizes]
     whole = (sum(values) + meeting) or 1.0
@@ -139,7 +132,7 @@ def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
             doubled=_width(values[0] + values[1] + calls, whole),
         ),
     ]
-    for title, size in (("asked again", twice.again), ("asked in the other order", twice.turned)):
+    for title, size in zip(("asked again", "asked in the other order"), _asked_twice(result), strict=True):
         one = None if size is None else size * found.of_rest
         parts.append(
             MovingPart(

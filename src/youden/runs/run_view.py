@@ -83,9 +83,9 @@ class RunView:
     @property
     def summary(self) -> Summary:
         """The head of the report: ranking, headline, cost and warnings, with the sentences that the terminal shows."""
-        from youden.report.data.summary import summarise_run
+        from youden.report.data.summary import Summary
 
-        return summarise_run(self.folder)
+        return Summary(self.folder)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from youden.stats.base.links import LINKS
     from youden.stats.base.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
     from youden.stats.baselines import BASELINES
-    from youden.stats.curl.additivity import rank_one_test, residual_map
     from youden.stats.curl.link_table import links_table
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
     from youden.stats.trials.comparisons import differences, holm
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "solve_additive": "youden.stats.additive.solver",
     "solve_cells": "youden.stats.additive.solver",
-    "rank_one_test": "youden.stats.curl.additivity",
-    "residual_map": "youden.stats.curl.additivity",
     "BASELINES": "youden.stats.baselines",
     "Cells": "youden.stats.additive.observed_cells",
     "cells_of": "youden.stats.additive.observed_cells",
@@ -76,9 +73,7 @@ __all__ = [
     "kendall",
     "links_table",
     "median_differences",
-    "rank_one_test",
     "ranking_auc",
-    "residual_map",
     "rmse",
     "sampled_auc",
     "solve_additive",

@@ -12,6 +12,7 @@ or they are more alike, both are lower.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -94,40 +95,25 @@ def at_share(half_width: Floats, share: float) -> float:
 
 
 def slots_for(parts: OwnVariances, width: float, *, share: float, n_items: int, most: int) -> int | None:
-    """The fewest slots, 2 to `most`, at which the share `share` of agents is expected to have ± `width`; None: not even `most`.
-
-    >>> slots_for(OwnVariances(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
-    72
-    """
-
-    def wide(n_slots: int) -> bool:
-        return at_share(half_widths(parts, n_slots, n_items), share) > width
-
-    if most < 2 or wide(most):
-        return None
-    low, high = 1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if wide(middle) else (low, middle)
-    return high
+    """Return the fewest slots, up to `most`, at which this share of agents has a half-width of at most `width`; None if none."""
+    return _fewest(lambda n_slots: at_share(half_widths(parts, n_slots, n_items), share) <= width, most)
 
 
 def items_for(parts: OwnVariances, width: float, *, share: float, n_agents: int) -> int | None:
-    """The fewest items on which ± `width` can be had when all there is is asked: every pair in both orders; None: not in reason.
+    """Return the fewest items on which that can be had, every pair asked on each; None above `MOST_ITEMS`."""
+    return _fewest(
+        lambda n_items: at_share(half_widths(parts, n_items * (n_agents - 1), n_items), share) <= width, MOST_ITEMS
+    )
 
-    >>> items_for(OwnVariances(np.full(5, 0.005), np.full(5, 0.08)), 0.01, share=1.0, n_agents=5)
-    579
-    """
 
-    def wide(n_items: int) -> bool:
-        return at_share(half_widths(parts, n_items * (n_agents - 1), n_items), share) > width
-
-    if wide(MOST_ITEMS):
+def _fewest(suffices: Callable[[int], bool], most: int) -> int | None:
+    """Find the smallest number from 2 to `most` that suffices, by bisection; None if `most` does not."""
+    if most < 2 or not suffices(most):
         return None
-    low, high = 1, MOST_ITEMS
+    low, high = 1, most
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if wide(middle) else (low, middle)
+        mid = (low + high) // 2
+        low, high = (low, mid) if suffices(mid) else (mid, high)
     return high
 
 
@@ -197,21 +183,22 @@ DOMAINS: dict[AnswerKind, tuple[Domain, ...]] = {
 """By kind of answer: as recorded (graded), the same cut at ½ (yes or no), and of the judge `lexical`."""
 
 
-class Losses(NamedTuple):
-    """everybody, search: at each of `TRIALS` trials an agent on average, by how much the best is better than the one named, where
-    all are asked alike and where `top: 1` is; yes or no, items drawn anew, 30 draws of `benchmarks/best.py --only losses`."""
-
-    name: str
-    everybody: tuple[float, ...]
-    search: tuple[float, ...]
-
-
-LOSSES = (
-    Losses("PubMed 30 × 200", (0.0194, 0.0119, 0.0045, 0.0039, 0.0018), (0.0101, 0.0065, 0.0012, 0.0016, 0.0014)),
-    Losses("ICLR 29 × 100", (0.0056, 0.0056, 0.0045, 0.0034, 0.0027), (0.0040, 0.0046, 0.0041, 0.0024, 0.0018)),
-    Losses("SAMSum 30 × 200", (0.0314, 0.0207, 0.0140, 0.0028, 0.0000), (0.0178, 0.0067, 0.0014, 0.0000, 0.0000)),
-    Losses("OPUS 31 × 30", (0.0293, 0.0186, 0.0234, 0.0169, 0.0116), (0.0251, 0.0176, 0.0147, 0.0115, 0.0106)),
-)
+REGRET = {
+    "uniform": (
+        (0.0194, 0.0119, 0.0045, 0.0039, 0.0018),
+        (0.0056, 0.0056, 0.0045, 0.0034, 0.0027),
+        (0.0314, 0.0207, 0.0140, 0.0028, 0.0000),
+        (0.0293, 0.0186, 0.0234, 0.0169, 0.0116),
+    ),
+    "search": (
+        (0.0101, 0.0065, 0.0012, 0.0016, 0.0014),
+        (0.0040, 0.0046, 0.0041, 0.0024, 0.0018),
+        (0.0178, 0.0067, 0.0014, 0.0000, 0.0000),
+        (0.0251, 0.0176, 0.0147, 0.0115, 0.0106),
+    ),
+}
+"""Mean regret at `TRIALS` trials per agent on the graded reference data sets: of uniform allocation, and of a search on as many
+calls (`benchmarks/search.py`)."""
 
 
 class DomainRange(NamedTuple):
@@ -257,7 +244,7 @@ def expected_recall(trials: float, kind: AnswerKind) -> DomainRange | None:
 
 def expected_regret(trials: float, *, search: bool) -> DomainRange | None:
     """By how much the best is better than the one named, on average; None beyond what was measured."""
-    return _between(trials, [one.search if search else one.everybody for one in LOSSES])
+    return _between(trials, REGRET["search" if search else "uniform"])
 
 
 def nearest(parts: OwnVariances, n_items: int) -> float:
@@ -270,7 +257,7 @@ def alike_width(within: float, n_agents: int) -> float:
     return float(within * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * -ndtri((1 - LEVEL) / (n_agents - 1))))
 
 
-def _between(trials: float, rows: list[tuple[float, ...]]) -> DomainRange | None:
+def _between(trials: float, rows: Sequence[tuple[float, ...]]) -> DomainRange | None:
     if not TRIALS[0] <= trials <= TRIALS[-1]:
         return None
     return range_of(np.array([np.interp(np.log(trials), np.log(TRIALS), row) for row in rows]))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,11 @@ from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
 from youden.stats.base.links import LINKS
-from youden.stats.base.metrics import Metric
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.trials.comparisons import tied_places
-from youden.study.judge_shifts import JudgeShifts, correlation, judge_shifts, shift_words
-from youden.study.judged_runs import MatchItems, SideBySide, read_judged, side_by_side, with_families
+from youden.study.judge_shifts import JudgeShifts, correlation, shift_words
+from youden.study.judged_runs import MatchItems, SideBySide, read_judged
 from youden.text.sentences import with_interval
 from youden.types import Scores
 from youden.types.pool import Bools, Floats, or_none
@@ -33,50 +33,37 @@ from youden.types.results import ABOUT, ScoreKind
 MOST_TURNED = 5
 
 
-@dataclass(frozen=True)
 class Orders:
-    """Pairs of shared agents by what their differences tell, each pair at 95 %, in the runs' own rankings.
+    """Pairs of agents that two runs' own rankings order, at 95 % each.
 
-    n_pairs: all; one, other: told apart by that run; both: by each of the two. turned: pairs (above by the one, above by the
-    other) that both tell apart, in opposite orders, n_turned in all and the first of them.
+    Of `n_pairs`, `one` and `other` are significantly different in that run, `both` in both; of these `n_turned` are in opposite
+    orders, the first of them as (better in the one, better in the other) in `turned`.
     """
 
-    n_pairs: int
-    one: int
-    other: int
-    both: int
-    n_turned: int
-    turned: tuple[tuple[str, str], ...]
-
-
-def orders(one: Bools, other: Bools, agent_ids: Sequence[str]) -> Orders:
-    """Of two runs; one, other: bool[K, K], whether the row's agent is told above the column's."""
-    K = len(agent_ids)
-    above, below = np.nonzero(one & other.T)
-    return Orders(
-        n_pairs=K * (K - 1) // 2,
-        one=int(one.sum()),
-        other=int(other.sum()),
-        both=int((one & (other | other.T)).sum()),
-        n_turned=len(above),
-        turned=tuple(
+    def __init__(self, one: Bools, other: Bools, agent_ids: Sequence[str]) -> None:
+        """one, other : bool arrays (n_agents, n_agents): whether the row's agent is significantly better than the column's."""
+        K = len(agent_ids)
+        above, below = (agents.tolist() for agents in np.nonzero(one & other.T))
+        self.n_pairs, self.one, self.other = K * (K - 1) // 2, int(one.sum()), int(other.sum())
+        self.both, self.n_turned = int((one & (other | other.T)).sum()), len(above)
+        self.turned = [
             (agent_ids[i], agent_ids[k]) for i, k in zip(above[:MOST_TURNED], below[:MOST_TURNED], strict=True)
-        ),
-    )
+        ]
 
-
-def order_words(names: tuple[str, str], found: Orders, target: Target) -> str:
-    """What of the two orders is sure, and what that speaks of."""
-    one, other = names
-    said = (
-        f"Of {found.n_pairs:,} pairs of agents {one} tells {found.one:,} apart and {other} {found.other:,}, by differences on "
-        f"{ABOUT[target]} (95 % a pair); {found.both:,} are told apart by both, "
-    )
-    if not found.n_turned:
-        return f"{said}all in the same order." if found.both else f"{said}so nothing says whether their orders differ."
-    named = ", ".join(f"{above} over {below}" for above, below in found.turned)
-    rest = f" and {found.n_turned - len(found.turned)} more" if found.n_turned > len(found.turned) else ""
-    return f"{said}{found.n_turned:,} of them in opposite orders: {one} puts {named}{rest}."
+    def words(self, names: tuple[str, str], target: Target) -> str:
+        """Format them in a sentence. names: of the two runs; target: of the runs' intervals."""
+        one, other = names
+        said = (
+            f"Of {self.n_pairs:,} pairs of agents {one} tells {self.one:,} apart and {other} {self.other:,}, by differences on "
+            f"{ABOUT[target]} (95 % a pair); {self.both:,} are told apart by both, "
+        )
+        if not self.n_turned:
+            return (
+                f"{said}all in the same order." if self.both else f"{said}so nothing says whether their orders differ."
+            )
+        named = ", ".join(f"{above} over {below}" for above, below in self.turned)
+        rest = f" and {self.n_turned - len(self.turned)} more" if self.n_turned > len(self.turned) else ""
+        return f"{said}{self.n_turned:,} of them in opposite orders: {one} puts {named}{rest}."
 
 
 MOST_SHOWN = 5
@@ -92,68 +79,30 @@ class Curl:
     predicted_p95: float | None
 
 
-@dataclass(frozen=True)
 class Pairing:
-    """Two judges. ranking: Spearman of the two rankings as they stand in ranking.csv, over agents in both; fits, difficulty: of
-    abilities and of difficulties fitted anew to what the runs share, which is `ranking` too where a run has no ranking.
-    Intervals as if agents (items) were a sample; None where one side does not vary. n_units: answered by both; same: share of
-    equal yes-or-no answers; kappa: Cohen's; alpha: Krippendorff's on the same answers; alpha_soft: on graded answers, interval.
-    NaN agreement (one answer throughout) is None. orders: whom each run tells apart. ceiling: the ρ to expect of two such
-    rankings by one judge, the root of the product of both `SideBySide.sure`; None where errors are not known."""
+    """How far two judges agree.
 
-    one: str
-    other: str
-    ranking: Metric | None
-    fits: Metric | None
-    difficulty: Metric | None
-    n_units: int
-    same: float
-    kappa: float | None
-    alpha: float | None
-    alpha_soft: float | None
-    orders: Orders
-    ceiling: float | None
-
-
-@dataclass(frozen=True)
-class JudgeDisagreement:
-    """An agent's places under each judge, 1 is best, widest apart first."""
-
-    agent: str
-    places: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class HardItem:
-    """An item's difficulty under each judge, in SDs of that judge's difficulties, widest apart first; None unseen."""
-
-    item: str
-    difficulty: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class JudgesStudy:
-    """The `judges` object of `youden compare --json`: everything about judges on what they share.
-
-    n_compared: items on which every judge has an answer; alpha: Krippendorff's over all judges at once; shifts: of every two
-    whose trials allow it; target: what it speaks of that a run tells agents apart. recommendations: one per
-    run, None if the run is not fitted.
+    `ranking` is Spearman's ρ of the two runs' rankings, `fits` and `difficulty` those of abilities and difficulties fitted to
+    what the runs share; their intervals treat agents or items as a sample, and they are None if one side does not vary. Of
+    the `n_units` that both answered, `same` is the share of equal yes-or-no answers; `kappa` is Cohen's, `alpha` and
+    `alpha_soft` (of graded answers) Krippendorff's, None if undefined. `ceiling` is the ρ to expect of two such rankings by
+    one judge.
     """
 
-    runs: tuple[str, ...]
-    n_agents: int
-    n_items: int
-    n_compared: int
-    units: str
-    pairs: tuple[Pairing, ...]
-    alpha: float | None
-    curl: dict[str, dict[str, Curl]]
-    agents: tuple[JudgeDisagreement, ...]
-    items: tuple[HardItem, ...]
-    shifts: tuple[JudgeShifts, ...]
-    target: Target
-    recommendations: tuple[Recommendation | None, ...]
-    words: tuple[str, ...]
+    def __init__(self, both: SideBySide, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
+        answered = ~(np.isnan(both.hard[a]) | np.isnan(both.hard[b]))
+        hard, soft = both.hard[[a, b]][:, answered], both.soft[[a, b]][:, answered]
+        are_ranked = not np.isnan(both.abilities[[a, b]]).all(axis=1).any()
+        self.one, self.other = both.names[a], both.names[b]
+        self.fits = self.ranking = correlation(fits[a].ability_, fits[b].ability_)
+        if are_ranked:
+            self.ranking = correlation(both.abilities[a], both.abilities[b])
+        self.difficulty = correlation(fits[a].difficulty_, fits[b].difficulty_)
+        self.n_units, self.same = int(answered.sum()), float((hard[0] == hard[1]).mean())
+        self.kappa = or_none(cohen_kappa(*hard))
+        self.alpha, self.alpha_soft = or_none(krippendorff_alpha(hard)), or_none(krippendorff_alpha(soft))
+        self.orders = Orders(both.above[a], both.above[b], both.agent_ids)
+        self.ceiling = or_none(float(np.sqrt(both.sure[a] * both.sure[b])))
 
 
 def compare(
@@ -176,8 +125,8 @@ def compare(
     >>> youden.compare("runs/mine", "runs/theirs").words  # doctest: +SKIP
     """
     judged = [read_judged(RunFolder(Path(run))) for run in runs]
-    both = side_by_side(judged, kind=scores, match=match, target=target)
-    return study_judges(with_families(both, families or {}), kind=scores)
+    both = SideBySide(judged, kind=scores, match=match, target=target, families=families)
+    return JudgesStudy(both, kind=scores)
 
 
 GROWN = (
@@ -186,55 +135,63 @@ GROWN = (
 )
 
 
-def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesStudy:
-    """Agreement of judges on agents, items, curl and single units. Raises: StatisticsError of the fit."""
-    fits = [
-        ClippedLinear().fit(Scores(value, weight, "train", kind, both.agent_ids, both.item_ids))
-        for value, weight in zip(both.scores, both.weight, strict=True)
-    ]
-    pairs = tuple(_pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2))
-    shifts, few = _shifts(both)
-    places = np.stack([tied_places(fit.ability_) for fit in fits])
-    apart = np.argsort(-np.ptp(places, axis=0), kind="stable")[:MOST_SHOWN]
-    scaled = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
-    gaps = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)
-    hardest = np.argsort(-gaps, kind="stable")[:MOST_SHOWN]
-    return JudgesStudy(
-        runs=both.names,
-        n_agents=len(both.agent_ids),
-        n_items=len(both.item_ids),
-        n_compared=int((both.weight > 0).any(axis=1).all(axis=0).sum()),
-        units=both.units,
-        pairs=pairs,
-        alpha=or_none(krippendorff_alpha(both.hard)),
-        curl={
-            name: {link: curl_of(value, link) for link in LINKS}
-            for name, value in zip(both.names, both.scores, strict=True)
-        },
-        agents=tuple(JudgeDisagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
-        items=tuple(HardItem(both.item_ids[j], tuple(or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
-        shifts=shifts,
-        target=both.target,
-        recommendations=both.recommendations,
-        words=(
-            *_words(pairs, both.units, both.target),
+class JudgesStudy:
+    """The `judges` object of `youden compare --json`: how judges agree on what their runs share.
+
+    `n_compared` counts the items on which every judge has an answer; `alpha` is Krippendorff's over all judges; `agents` are
+    those whose places differ most, `items` those whose difficulties do, in SDs of each judge's; `shifts` are of every two
+    judges whose trials allow it; `recommendations` has one per run, None if the run is not fitted.
+    """
+
+    def __init__(self, both: SideBySide, *, kind: ScoreKind = "symmetric") -> None:
+        """Compare the judges of runs side by side; `kind` is that of the scores that are compared.
+
+        Raises
+        ------
+        StatisticsError
+            [scores-empty] if no cell is shared.
+        """
+        fits = [
+            ClippedLinear().fit(Scores(value, weight, "train", kind, both.agent_ids, both.item_ids))
+            for value, weight in zip(both.scores, both.weight, strict=True)
+        ]
+        places = np.stack([tied_places(fit.ability_) for fit in fits])
+        widest = np.argsort(-np.ptp(places, axis=0), kind="stable")[:MOST_SHOWN].tolist()
+        scaled = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
+        gaps = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)
+        hardest = np.argsort(-gaps, kind="stable")[:MOST_SHOWN].tolist()
+        shifts, too_few = _shifts(both)
+        self.runs, self.n_agents, self.n_items = both.names, len(both.agent_ids), len(both.item_ids)
+        self.n_compared, self.units = int((both.weight > 0).any(axis=1).all(axis=0).sum()), both.units
+        self.pairs = [Pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2)]
+        self.alpha = or_none(krippendorff_alpha(both.hard))
+        named_scores = zip(both.names, both.scores, strict=True)
+        self.curl = {name: {link: curl_of(value, link) for link in LINKS} for name, value in named_scores}
+        self.agents: list[dict[str, Any]] = [
+            {"agent": both.agent_ids[i], "places": places[:, i].tolist()} for i in widest
+        ]
+        self.items: list[dict[str, Any]] = [
+            {"item": both.item_ids[j], "difficulty": [or_none(x) for x in scaled[:, j]]} for j in hardest
+        ]
+        self.shifts, self.target, self.recommendations = shifts, both.target, both.recommendations
+        self.words = [
+            *_words(self.pairs, both.units, both.target),
             *recommendation_words(both.names, both.recommendations),
             *([GROWN] if both.grown else []),
             *(line for one in shifts for line in shift_words(one)),
-            *few,
-        ),
-    )
+            *too_few,
+        ]
 
 
-def _shifts(both: SideBySide) -> tuple[tuple[JudgeShifts, ...], list[str]]:
+def _shifts(both: SideBySide) -> tuple[list[JudgeShifts], list[str]]:
     """Of every two judges, the later against the earlier; and why there are none of some."""
     found, few = [], []
     for one, other in combinations(range(len(both.names)), 2):
         try:
-            found.append(judge_shifts(both, one, other))
+            found.append(JudgeShifts(both, one, other))
         except StatisticsError as error:
             few.append(f"{both.names[one]} and {both.names[other]}: {error.message}")
-    return tuple(found), few
+    return found, few
 
 
 def recommendation_words(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
@@ -257,27 +214,6 @@ def recommendation_words(names: Sequence[str], recommendations: Sequence[Recomme
         yield "The runs differ. No agent is recommended by, or a candidate of, every run."
 
 
-def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pairing:
-    answered = ~(np.isnan(both.hard[a]) | np.isnan(both.hard[b]))
-    one, other = both.hard[a][answered], both.hard[b][answered]
-    fitted = correlation(fits[a].ability_, fits[b].ability_)
-    ranked = not np.isnan(both.abilities[[a, b]]).all(axis=1).any()
-    return Pairing(
-        one=both.names[a],
-        other=both.names[b],
-        ranking=correlation(both.abilities[a], both.abilities[b]) if ranked else fitted,
-        fits=fitted,
-        difficulty=correlation(fits[a].difficulty_, fits[b].difficulty_),
-        n_units=int(answered.sum()),
-        same=float((one == other).mean()),
-        kappa=or_none(cohen_kappa(one, other)),
-        alpha=or_none(krippendorff_alpha(np.stack([one, other]))),
-        alpha_soft=or_none(krippendorff_alpha(np.stack([both.soft[a][answered], both.soft[b][answered]]))),
-        orders=orders(both.above[a], both.above[b], both.agent_ids),
-        ceiling=or_none(float(np.sqrt(both.sure[a] * both.sure[b]))),
-    )
-
-
 def curl_of(scores: Floats, link: str) -> Curl:
     """Curl of scores float[K, J] on `link`, of the data and of the additive fit's predictions."""
     try:
@@ -287,7 +223,7 @@ def curl_of(scores: Floats, link: str) -> Curl:
     return Curl(*data, *curl_quantiles(Rasch(link=link).fit(scores).predict()).tolist())
 
 
-def _words(pairs: tuple[Pairing, ...], units: str, target: Target) -> Iterator[str]:
+def _words(pairs: Sequence[Pairing], units: str, target: Target) -> Iterator[str]:
     for pair in pairs:
         names, found = f"{pair.one} and {pair.other}", pair.ranking
         if found is None:
@@ -306,7 +242,7 @@ def _words(pairs: tuple[Pairing, ...], units: str, target: Target) -> Iterator[s
                 f"By the errors of both rankings, two such runs of one judge would agree at about ρ = {pair.ceiling:.2f}: "
                 "only a ρ clearly below that says that the judges differ."
             )
-        yield order_words((pair.one, pair.other), pair.orders, target)
+        yield pair.orders.words((pair.one, pair.other), target)
         if pair.kappa is not None and pair.kappa < 0.4 and found.value > 0.8:
             yield f"{names} agree on the ranking far better than on single {units}: means hide what calls disagree on."
     if units != "trials":

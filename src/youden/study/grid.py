@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -75,16 +74,6 @@ class Spread:
         return [None if np.isnan(column).any() else cls.of(column) for column in table.T]
 
 
-class FoldScores(NamedTuple):
-    """What a fit keeps of a fold: RMSE on held-out cells; ρ and τ of abilities with those of the dense training fit; AUC of
-    abilities for known groups, NaN without groups."""
-
-    rmse: float
-    rho: float
-    tau: float
-    auc: float
-
-
 @dataclass(frozen=True, eq=False)
 class Fold:
     """One seed: a split, its training scores, the dense scores of its holdout, and the dense training fit's abilities."""
@@ -94,18 +83,18 @@ class Fold:
     held: Floats
     dense: Floats
 
-    def kept_by(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> FoldScores:
+    def kept_by(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
         """By `model`, fitted to `scores` of the training cells. groups: what AUC tells apart."""
         predicted = model.fit(scores).predict()
         theta = model.ability_
         both = ~(np.isnan(theta) | np.isnan(self.dense))
         either = None if groups is None else (groups.positive | groups.negative) & ~np.isnan(theta)
-        return FoldScores(
+        return [
             rmse(predicted, np.where(np.isnan(predicted), np.nan, self.held)).value,
             spearman(theta[both], self.dense[both]).value,
             kendall(theta[both], self.dense[both]).value,
             np.nan if groups is None or either is None else ranking_auc(theta[either], groups.positive[either]),
-        )
+        ]
 
 
 def draw_folds(world: World, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, holdout: float) -> list[Fold]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import Literal
 
 import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.judges.curved_relation import curve_share
-from youden.stats.judges.judge_shift import JudgeShift, LabelShift, RankingSeen, judge_shift, label_shift, ranking_seen
+from youden.stats.judges.judge_shift import JudgeShift, LabelShift, label_shift, ranking_seen
 from youden.stats.trials.comparisons import holm
 from youden.streams import own_stream
 from youden.study.judged_runs import SideBySide
@@ -84,64 +83,40 @@ class FamilyShift:
     favoured_by: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class JudgeShifts:
-    """The other judge against the one, on the n_trials paired trials both answered, or ordered pairs, as `units` says.
+    """How one judge differs from another on the `n_trials` paired trials, or ordered pairs (`units`), that both answered.
 
-    slope: how far the other tells agents apart where the one does by 1. rho: of their rankings, had the other judged all that the
-    one did; rho_seen: as seen on these trials; rho_same: what a judge that agrees with the one throughout would reach on them.
-    agents: by |shift| over its error, largest first; families: by name; judge_families: what each judge's own is, None unknown.
+    `slope` is that of the other's abilities on the one's. `rho` is that of their rankings, had the other judged all that the
+    one did; `rho_seen` is the ρ on these trials, `rho_same` that of a judge that agrees with the one throughout. `agents`
+    come by their p-values, `families` by name; `judge_families` has each judge's own, None if unknown.
     """
 
-    one: str
-    other: str
-    n_trials: int
-    units: Literal["paired trials", "ordered pairs"]
-    level: float
-    slope: float
-    rho: RankingSeen | None
-    rho_seen: float | None
-    rho_same: float | None
-    agents: tuple[AgentShift, ...]
-    families: tuple[FamilyShift, ...]
-    judge_families: dict[str, str | None]
+    def __init__(self, both: SideBySide, one: int, other: int, *, seed: int = 0) -> None:
+        """Compare judge number `other` with judge number `one`. seed: of random deals of labels and of draws.
 
+        Raises
+        ------
+        StatisticsError
+            [shift-few] if both answered too few paired trials.
 
-def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> JudgeShifts:
-    """Judge number `other` of `both` against number `one`. seed: of random deals of labels and of draws.
-
-    A judge is said to favour its own family where the interval of the family's shift lies on the judge's side of 0: one-sided,
-    5 % over the judges tested: the interval is of 90 % where one of them has a family of its own, of 95 % where both have.
-
-    Raises: StatisticsError [shift-few] where both answered too few paired trials.
-    """
-    rng = own_stream(seed)
-    paired = both.paired
-    found = judge_shift(
-        both.first[paired],
-        both.second[paired],
-        both.soft[one][paired],
-        both.soft[other][paired],
-        n_agents=len(both.agent_ids),
-    )
-    judges = {both.names[number]: both.judge_families[number] for number in (one, other)}
-    families = _families(both, found, judges, rng)
-    rho = ranking_seen(found, rng=rng)
-    seen, same = correlation(found.other_seen, found.one), correlation(found.one_seen, found.one)
-    return JudgeShifts(
-        one=both.names[one],
-        other=both.names[other],
-        n_trials=found.n_trials,
-        units="paired trials" if both.units == "trials" else "ordered pairs",
-        level=found.level,
-        slope=found.slope,
-        rho=None if np.isnan(rho.rho) else rho,
-        rho_seen=None if seen is None else seen.value,
-        rho_same=None if same is None else same.value,
-        agents=_agents(both, found),
-        families=families,
-        judge_families=judges,
-    )
+        Notes
+        -----
+        A judge favours its own family if the interval of the family's shift lies on the judge's side of 0: one-sided, 5 %
+        over the judges tested, by an interval of 90 % if one of them has a family of its own and of 95 % if both have.
+        """
+        rng, rows = own_stream(seed), both.paired
+        sides, answers = (both.first[rows], both.second[rows]), (both.soft[one][rows], both.soft[other][rows])
+        shift = JudgeShift(*sides, *answers, n_agents=len(both.agent_ids))
+        self.one, self.other, self.n_trials = both.names[one], both.names[other], shift.n_trials
+        self.units = "paired trials" if both.units == "trials" else "ordered pairs"
+        self.level, self.slope = shift.level, shift.slope
+        judge_families = {both.names[number]: both.judge_families[number] for number in (one, other)}
+        families = _families(both, shift, judge_families, rng)
+        rho = ranking_seen(shift, rng=rng)
+        seen, same = correlation(shift.other_seen, shift.one), correlation(shift.one_seen, shift.one)
+        self.rho = None if np.isnan(rho.rho) else rho
+        self.rho_seen, self.rho_same = seen and seen.value, same and same.value
+        self.agents, self.families, self.judge_families = _agents(both, shift), families, judge_families
 
 
 def _agents(both: SideBySide, found: JudgeShift) -> tuple[AgentShift, ...]:

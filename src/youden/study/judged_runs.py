@@ -49,39 +49,6 @@ class JudgedRun:
     recommendation: Recommendation | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class SideBySide:
-    """Runs on their shared agents and items.
-
-    scores: float[R, K, J], NaN unseen; weight: float[R, K, J]. hard, soft: float[R, U], each judge's answer to unit u, NaN where
-    it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½). first, second:
-    int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
-    grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
-    not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`; sure: float[R], the
-    share of what abilities vary by that is not their errors', see `reliability`. recommendations: one per run, as in `JudgedRun`.
-    """
-
-    names: tuple[str, ...]
-    agent_ids: tuple[str, ...]
-    item_ids: tuple[str, ...]
-    scores: Floats
-    weight: Floats
-    units: Literal["trials", "ordered pairs"]
-    hard: Floats
-    soft: Floats
-    first: Ids
-    second: Ids
-    paired: Bools
-    families: tuple[str | None, ...]
-    judge_families: tuple[str | None, ...]
-    grown: bool
-    abilities: Floats
-    above: Bools
-    sure: Floats
-    target: Target
-    recommendations: tuple[Recommendation | None, ...]
-
-
 def read_judged(folder: RunFolder) -> JudgedRun:
     """The run in `folder`, judged or imported. Raises: RunFolderError."""
     judged = folder.has("plan.parquet")
@@ -104,71 +71,98 @@ def _family(folder: RunFolder) -> str | None:
     return config.family or (config.of.family if config.of else None)
 
 
-def side_by_side(
-    runs: Sequence[JudgedRun],
-    *,
-    kind: ScoreKind = "symmetric",
-    match: MatchItems = "id",
-    target: Target | None = None,
-) -> SideBySide:
-    """What `runs` share.
+class SideBySide:
+    """Several runs on the agents and items that all of them have.
 
-    match: items by their ids, or by the last number in them (`example-7` is `task-007`), for runs that came by different ways.
-    target: what it speaks of that a run tells two agents apart; None for what all runs say, else items like these.
-
-    Raises: ConfigError [judges-few], [judges-pools] for other texts, [judges-agents], [judges-items], [judges-number],
-    [judges-trials] where two of them answered no unit in common.
+    `scores` and `weight` are float (n_runs, n_agents, n_items), NaN if unseen. `hard` and `soft`, float (n_runs, n_units),
+    are the judges' answers to units, NaN if missing: to trials, or, if a run has none, to ordered pairs on items (soft is D,
+    hard is D ≥ ½); `first`, `second` and `paired` are those of each unit. `families` has one per agent, `judge_families` one
+    per judge, None if unknown. `abilities`, float (n_runs, n_agents), are those of the runs' own rankings; `above`, bool
+    (n_runs, n_agents, n_agents), whether the row's agent is significantly better than the column's; `sure` is each ranking's
+    reliability.
     """
-    if len(runs) < 2:
-        raise ConfigError(f"{len(runs)} run was given. Give two or more, one a judge.", slug="judges-few")
-    digests = {run.digest for run in runs if run.digest is not None}
-    if len(digests) > 1:
-        raise ConfigError(
-            f"The runs {', '.join(run.name for run in runs)} judged different pools of texts. Compare runs of one pool.",
-            slug="judges-pools",
+
+    def __init__(
+        self,
+        runs: Sequence[JudgedRun],
+        *,
+        kind: ScoreKind = "symmetric",
+        match: MatchItems = "id",
+        target: Target | None = None,
+        families: Mapping[str, str] | None = None,
+    ) -> None:
+        """Align runs.
+
+        Parameters
+        ----------
+        runs : sequence of JudgedRun
+            Two or more.
+        kind : str, default "symmetric"
+            Kind of the scores.
+        match : {"id", "number"}, default "id"
+            Match items by id, or by the last number in it (`example-7` is `task-007`).
+        target : str, optional
+            What differences between agents describe. Default: what all runs say, else items like these.
+        families : mapping, optional
+            Families of judges by name, in place of what the runs know.
+
+        Raises
+        ------
+        ConfigError
+            [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number]; [judges-trials] if two judges
+            answered no unit in common; [judge-family] if `families` names another judge.
+        """
+        if len(runs) < 2:
+            raise ConfigError(f"{len(runs)} run was given. Give two or more, one a judge.", slug="judges-few")
+        if len({run.digest for run in runs if run.digest is not None}) > 1:
+            raise ConfigError(
+                f"The runs {', '.join(run.name for run in runs)} judged different pools of texts. Compare runs of one pool.",
+                slug="judges-pools",
+            )
+        keys = [_item_keys(run, match) for run in runs]
+        agents, items = _shared([run.rates.agent_ids for run in runs]), _shared(keys)
+        _check_shared(agents, items)
+        own_id = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
+        self.names, self.agent_ids, self.item_ids = _names(runs), agents, tuple(own_id[key] for key in items)
+        self.judge_families = self._judge_families(runs, families or {})
+        places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]
+        scores = [_scores_of_all_cells(run.rates, kind) for run in runs]
+        cells = [np.ix_(_inverse(agent), _inverse(item)) for agent, item in places]
+        self.scores = np.stack([one.value[at] for one, at in zip(scores, cells, strict=True)])
+        self.weight = np.stack([one.weight[at] for one, at in zip(scores, cells, strict=True)])
+        has_trials = all(run.result is not None for run in runs)
+        self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
+        units = _trials if has_trials else _pairs
+        table = _units([units(run, *place) for run, place in zip(runs, places, strict=True)])
+        self.hard, self.soft = (
+            np.stack([table[f"{answer}{number}"].to_numpy(np.float64) for number in range(len(runs))])
+            for answer in ("hard", "soft")
         )
-    keys = [_item_keys(run, match) for run in runs]
-    agents = _shared([run.rates.agent_ids for run in runs])
-    items = _shared(keys)
-    _enough(agents, items)
-    if target is None:
-        target = "these-items" if all(run.target == "these-items" for run in runs) else "items-like-these"
-    names = _names(runs)
-    own = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
-    places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]
-    scores = [_scores_of_all_cells(run.rates, kind) for run in runs]
-    cells = [np.ix_(_inverse(agent, len(agents)), _inverse(item, len(items))) for agent, item in places]
-    as_trials = all(run.result is not None for run in runs)
-    table = _units(
-        [(_trials(run, *place) if as_trials else _pairs(run, *place)) for run, place in zip(runs, places, strict=True)]
-    )
-    hard, soft = (
-        np.stack([table[f"{answer}{number}"].to_numpy(np.float64) for number in range(len(runs))])
-        for answer in ("hard", "soft")
-    )
-    _in_common(hard, names, unit="trial" if as_trials else "pair")
-    told = [_told(run, agents, target) for run in runs]
-    return SideBySide(
-        names=names,
-        agent_ids=agents,
-        item_ids=tuple(own[key] for key in items),
-        scores=np.stack([one.value[at] for one, at in zip(scores, cells, strict=True)]),
-        weight=np.stack([one.weight[at] for one, at in zip(scores, cells, strict=True)]),
-        units="trials" if as_trials else "ordered pairs",
-        hard=hard,
-        soft=soft,
-        first=table.index.get_level_values("first").to_numpy(np.int32),
-        second=table.index.get_level_values("second").to_numpy(np.int32),
-        paired=table.index.get_level_values("arm").to_numpy() == PAIRED if as_trials else np.ones(len(table), np.bool_),
-        families=tuple(next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents),
-        judge_families=tuple(run.family for run in runs),
-        grown=any(run.result is not None and extensions_of(run.result.plan).steps for run in runs),
-        abilities=np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs]),
-        above=np.stack([one.above for one in told]),
-        sure=np.array([reliability(one) for one in told]),
-        target=target,
-        recommendations=tuple(run.recommendation for run in runs),
-    )
+        _check_common(self.hard, self.names, unit="trial" if has_trials else "pair")
+        self.first, self.second = (
+            table.index.get_level_values(side).to_numpy(np.int32) for side in ("first", "second")
+        )
+        self.paired: Bools = np.ones(len(table), np.bool_)
+        if has_trials:
+            self.paired = table.index.get_level_values("arm").to_numpy() == PAIRED
+        self.families = [next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents]
+        self.grown = any(run.result is not None and extensions_of(run.result.plan).steps for run in runs)
+        self.abilities = np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs])
+        all_these = all(run.target == "these-items" for run in runs)
+        self.target: Target = target or ("these-items" if all_these else "items-like-these")
+        differences = [_differences(run, agents, self.target) for run in runs]
+        self.above = np.stack([one.above for one in differences])
+        self.sure = np.array([reliability(one) for one in differences])
+        self.recommendations = tuple(run.recommendation for run in runs)
+
+    def _judge_families(self, runs: Sequence[JudgedRun], given: Mapping[str, str]) -> list[str | None]:
+        if unknown := sorted(set(given) - set(self.names)):
+            raise ConfigError(
+                f"A family was given for '{unknown[0]}', but the judges are {', '.join(self.names)}. Write --family NAME=FAMILY "
+                "with one of these names.",
+                slug="judge-family",
+            )
+        return [given.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
 
 
 def _scores_of_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
@@ -176,7 +170,7 @@ def _scores_of_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
     return replace(rates, split=Split.whole((rates.n_agents, rates.n_items))).training_scores(kind=kind)
 
 
-def _enough(agents: Sequence[str], items: Sequence[str]) -> None:
+def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
     """Raises: ConfigError where the runs share too few agents or items."""
     if len(agents) < 3:
         raise ConfigError(
@@ -191,7 +185,7 @@ def _enough(agents: Sequence[str], items: Sequence[str]) -> None:
         )
 
 
-def _in_common(hard: Floats, names: Sequence[str], *, unit: str) -> None:
+def _check_common(hard: Floats, names: Sequence[str], *, unit: str) -> None:
     """hard: float[R, U], NaN where a judge gave no answer. Raises: ConfigError where two judges answered no unit in common."""
     for a, b in combinations(range(len(names)), 2):
         if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
@@ -200,18 +194,6 @@ def _in_common(hard: Floats, names: Sequence[str], *, unit: str) -> None:
                 "Judge a part of one run with the other judge (`youden rejudge`), or the same plan with both.",
                 slug="judges-trials",
             )
-
-
-def with_families(both: SideBySide, said: Mapping[str, str]) -> SideBySide:
-    """`both` with the families that `said` gives to judges by name. Raises: ConfigError [judge-family]."""
-    if unknown := sorted(set(said) - set(both.names)):
-        raise ConfigError(
-            f"A family was given for '{unknown[0]}', but the judges are {', '.join(both.names)}. Write --family NAME=FAMILY "
-            "with one of these names.",
-            slug="judge-family",
-        )
-    families = tuple(said.get(name, own) for name, own in zip(both.names, both.judge_families, strict=True))
-    return replace(both, judge_families=families)
 
 
 def _item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
@@ -247,13 +229,12 @@ def _place(run: JudgedRun, keys: tuple[str, ...], agents: tuple[str, ...], items
     )
 
 
-def _inverse(place: Ids, n: int) -> Ids:
-    inverse = np.empty(n, dtype=np.int32)
-    inverse[place[place >= 0]] = np.flatnonzero(place >= 0)
-    return inverse
+def _inverse(place: Ids) -> Ids:
+    """Return the run's positions of the shared names, in their order."""
+    return np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :].astype(np.int32)
 
 
-def _told(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Differences:
+def _differences(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Differences:
     found = (
         differences_of_rates(run.rates, target=target)
         if run.result is None

@@ -5,7 +5,6 @@ free one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from youden.stats.curl.quantiles import Coincident, MedianDifference, median_dif
 from youden.streams import own_stream
 from youden.types import Scores
 from youden.types.facts import LinkFacts
+from youden.types.pool import Json
 from youden.types.results import Rates, ScoreKind
 
 PAPER_RULE = 0.2
@@ -49,33 +49,6 @@ def additivity_words(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     return tuple(said)
 
 
-@dataclass(frozen=True)
-class CurlEcdf:
-    """Share of rectangles with |Δ| ≤ x, Δ per SD of the transformed scores so that links compare; both of one length."""
-
-    x: tuple[float, ...]
-    share: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class LinksStudy:
-    """Curl and R² of one run's scores on each link, with what they were measured on: `youden study links --json`.
-
-    n_compared: items with a cell; differences: bootstrap of the differences in raw median curl between links, none without
-    draws; ecdf: by link.
-    """
-
-    links: dict[str, LinkFacts]
-    differences: tuple[MedianDifference, ...]
-    ecdf: dict[str, CurlEcdf]
-    scores: ScoreKind
-    n_agents: int
-    n_items: int
-    n_compared: int
-    n_cells: int
-    words: tuple[str, ...]
-
-
 THIN = 0.5
 """Below this share of its partners a cell's score is mostly the luck of which were asked."""
 
@@ -89,60 +62,61 @@ def partners_share(rates: Rates, kind: ScoreKind) -> float:
     return float(np.median(counts)) / (len(sides) * (rates.n_agents - 1)) if len(counts) else 0.0
 
 
-def study_links(
-    scores: Scores,
-    *,
-    partners: float = 1.0,
-    n_draws: int = 0,
-    coincident: Coincident = "drop",
-    seed: int = 0,
-) -> LinksStudy:
-    """Curl as `links_table` has it, raw and divided by the SD, and the additive R², of `scores` on each link.
+class LinksStudy:
+    """Curl and R² of scores on each link, differences of median curl between links, and what follows.
 
-    partners: the share of its partners that the median cell was compared with, see `partners_share`.
-    n_draws: resamples of agents and items for the differences between links, none if 0; from `seed`. coincident: see
-    `median_differences`; the paper keeps.
-
-    Raises: StatisticsError [curl-no-rectangles] where no two agents share two items.
+    `ecdf` has for each link the share of rectangles with |Δ| per SD of at most x; `n_compared` counts items with a score,
+    `n_cells` scores. Without `n_draws`, or if they fail, there are no `differences`.
     """
-    measured = measure_curl(scores)
-    links = measured.table()
-    differences: tuple[MedianDifference, ...] = ()
-    said = [*_words(links), additivity_words(links)[0]]
-    if partners < THIN:
-        said = [
-            f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores are mostly "
-            "the luck of which were asked. They say nothing for or against a link or additivity; ask it of a dense run, or "
-            "one of a cell design."
-        ]
-    one = links["identity"]
-    if one.n_sampled is not None:
-        said.append(
-            f"Sampled: curl is that of {one.n_sampled:,} of {one.n_rectangles:,} rectangles; the standard error of the "
-            f"identity link's median is {one.median_error:.4f}, of its P95 {one.p95_error:.4f}."
-        )
-    if n_draws:
-        try:
-            rng = own_stream(seed)
-            differences = median_differences(scores.value, rng=rng, coincident=coincident, n_draws=n_draws)
-        except StatisticsError as error:
-            said.append(f"No bootstrap: {error.message}")
-    n_agents, n_items = scores.value.shape
-    return LinksStudy(
-        links=links,
-        differences=differences,
-        ecdf={
-            curve.link: CurlEcdf(tuple((curve.x / curve.sd).tolist()), tuple(curve.share.tolist()))
-            for curve in measured.curves(n_steps=101)
+
+    def __init__(
+        self,
+        scores: Scores,
+        *,
+        partners: float = 1.0,
+        n_draws: int = 0,
+        coincident: Coincident = "drop",
+        seed: int = 0,
+    ) -> None:
+        """Study scores. partners: as `partners_share` gives it; n_draws: bootstrap resamples of agents and items.
+
+        Raises
+        ------
+        StatisticsError
+            [curl-no-rectangles] if no rectangle is complete.
+        """
+        measured = measure_curl(scores)
+        links = self.links = measured.table()
+        self.differences: tuple[MedianDifference, ...] = ()
+        curves = measured.curves(n_steps=101)
+        self.ecdf: dict[str, Json] = {
+            curve.link: {"x": (curve.x / curve.sd).tolist(), "share": curve.share.tolist()}
+            for curve in curves
             if links[curve.link].sd > 0
-        },
-        scores=scores.kind,
-        n_agents=n_agents,
-        n_items=n_items,
-        n_compared=int((scores.weight > 0).any(axis=0).sum()),
-        n_cells=int((scores.weight > 0).sum()),
-        words=tuple(said),
-    )
+        }
+        self.scores, (self.n_agents, self.n_items) = scores.kind, scores.value.shape
+        seen = scores.weight > 0
+        self.n_compared, self.n_cells = int(seen.any(axis=0).sum()), int(seen.sum())
+        self.words = [*_words(links), additivity_words(links)[0]]
+        if partners < THIN:
+            self.words = [
+                f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores are mostly "
+                "the luck of which were asked. They say nothing for or against a link or additivity; ask it of a dense run, or "
+                "one of a cell design."
+            ]
+        identity = links["identity"]
+        if identity.n_sampled is not None:
+            self.words.append(
+                f"Sampled: curl is that of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error of "
+                f"the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
+            )
+        if n_draws:
+            try:
+                self.differences = median_differences(
+                    scores.value, rng=own_stream(seed), coincident=coincident, n_draws=n_draws
+                )
+            except StatisticsError as error:
+                self.words.append(f"No bootstrap: {error.message}")
 
 
 def _words(links: dict[str, LinkFacts]) -> Iterator[str]:

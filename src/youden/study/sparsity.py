@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -116,7 +115,8 @@ def study_sparsity(
             fold = folds[seed]
             dense = fold.split.train & ~np.isnan(fold.train)
             scored = _chosen(fold, dense) if regime is None else _scored(world, fold, regime, kind=kind, seed=seed)
-            return [*scored[1:], *fold.kept_by(ClippedLinear(constraint="clip"), scored.scores, groups)]
+            scores, costs = scored
+            return [*costs, *fold.kept_by(ClippedLinear(constraint="clip"), scores, groups)]
 
         found = drawn(figures)
         if isinstance(found, PlanError):
@@ -135,17 +135,9 @@ def study_sparsity(
         )
 
 
-class _Scored(NamedTuple):
-    """What a regime scores of a fold's training cells, and what that costs, as in `SparsityRow`."""
-
-    scores: Scores | Floats
-    of_all: float
-    of_train: float
-    calls: float
-    calls_unordered: float
-
-
-def _scored(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int) -> _Scored:
+def _scored(
+    world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
+) -> tuple[Scores | Floats, list[float]]:
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
         return _chosen(fold, design.choose(fold.split.train, stream("trials", seed)))
@@ -163,10 +155,10 @@ def _scored(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: 
     seen = float((scores.weight > 0).sum())
     # what the held-out cells alone cost is not what training took
     calls = float(counted.calls - counted.holdout)
-    return _Scored(scores, seen / counted.present, seen / counted.train, calls, calls)
+    return scores, [seen / counted.present, seen / counted.train, calls, calls]
 
 
-def _chosen(fold: Fold, chosen: Bools) -> _Scored:
+def _chosen(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
     """Some of the training cells, compared with every partner on their item."""
     split = fold.split
     partners = split.train if split.rule == "shared" else split.train | split.holdout
@@ -175,7 +167,7 @@ def _chosen(fold: Fold, chosen: Bools) -> _Scored:
         2.0 * n_comparisons(chosen, partners, n_partners=None, pairs=pairs) for pairs in ("ordered", "unordered")
     )
     of_all = n / (n_train + split.n_holdout)
-    return _Scored(np.where(chosen, fold.train, np.nan), of_all, n / n_train, ordered, unordered)
+    return np.where(chosen, fold.train, np.nan), [of_all, n / n_train, ordered, unordered]
 
 
 def sparsity_words(study: SparsityStudy) -> tuple[str, ...]:

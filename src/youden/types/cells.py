@@ -100,13 +100,13 @@ class CellIndex(ReadOnly):
         filled[self.agent, self.item] = values
         return filled
 
-    def spans(self) -> Iterator[Span]:
-        """Some items at a time, in their order, and the cells of them."""
+    def spans(self) -> Iterator[tuple[slice, slice]]:
+        """Yield slices of cells with the slice of items that they belong to, some items at a time."""
         step = max(1, CELLS_IN_CACHE // self.n_agents)
         starts = range(0, self.n_items, step)
         edges = np.searchsorted(self.item, [*starts, self.n_items]).tolist()
         for start, begin, end in zip(starts, edges[:-1], edges[1:], strict=True):
-            yield Span(slice(begin, end), slice(start, min(start + step, self.n_items)))
+            yield slice(begin, end), slice(start, min(start + step, self.n_items))
 
     def blocks(self, *values: Floats) -> Iterator[Sequence[Floats]]:
         """`matrix` of each float[N], 0 elsewhere, for the items of each span: float[K, B] each."""
@@ -116,13 +116,6 @@ class CellIndex(ReadOnly):
             for table, column in zip(block, values, strict=True):
                 table[place] = column[rows]
             yield list(block)
-
-
-class Span(NamedTuple):
-    """rows: cells of an index that stand on `items`."""
-
-    rows: slice
-    items: slice
 
 
 class ScoredCells(NamedTuple):

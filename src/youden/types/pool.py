@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise, zip_longest
 from typing import Any, BinaryIO, cast
@@ -50,13 +50,13 @@ def or_none(value: float) -> float | None:
 
 
 def plain_fields(row: object) -> dict[str, Json]:
-    """A dataclass's fields by name, as `plain` has them."""
+    """Return an object's attributes by name, as `plain` has them."""
     return {name: plain(value) for name, value in vars(row).items()}
 
 
 def plain(value: object) -> Json:
-    """Dataclasses, mappings, lists and tuples as JSON has them, NaN as None all the way down."""
-    if is_dataclass(value):
+    """Convert objects (to their attributes), mappings, lists and tuples to JSON values, NaN to None."""
+    if hasattr(value, "__dict__"):
         return plain_fields(value)
     if isinstance(value, Mapping):
         return {name: plain(inner) for name, inner in value.items()}

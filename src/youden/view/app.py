@@ -27,12 +27,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, YoudenError
-from youden.report.data.comparison import Comparison, compare_runs, other_answers
-from youden.report.data.evidence import open_texts, read_result
-from youden.report.data.opened_trials import Sources, cells_of, find_sources, judge_of_calls, raw_answers, text_of
+from youden.report.data.comparison import Comparison, other_answers
+from youden.report.data.evidence import Sources, read_result
+from youden.report.data.opened_trials import cells_of, judge_of_calls, raw_answers, text_of
 from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
-from youden.report.data.report import build_report
-from youden.report.data.summary import summarise_run
+from youden.report.data.report import ReportData
+from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
 from youden.report.pages.embed import live_figures, names_in
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
@@ -164,9 +164,7 @@ class Viewer:
             state = state_of(folder)
             try:
                 said = (
-                    self._keep(("head", name), stamp(folder), partial(summarise_run, folder))
-                    if state == "fitted"
-                    else None
+                    self._keep(("head", name), stamp(folder), partial(Summary, folder)) if state == "fitted" else None
                 )
                 lines.append((name, quote(name, safe=""), state, said, None))
             except YoudenError as error:
@@ -215,7 +213,7 @@ class Viewer:
             cells=self._keep(
                 ("words", request.path_params["name"]),
                 (opened, words),
-                partial(cells_with, plan, opened.sources.texts.pool, words),
+                partial(cells_with, plan, opened.sources.pool, words),
             ),
         )
         found = opened.book.page(
@@ -240,11 +238,10 @@ class Viewer:
         book, row = opened.book, request.path_params["row"]
         if not 0 <= row < len(book):
             raise HTTPException(404, "There is no such trial.")
-        pool, line = opened.sources.texts.pool, book.line(row)
+        pool, line = opened.sources.pool, book.line(row)
         texts = [text_of(pool, cell) for cell in cells_of(line)]
         first, second = (None if text is None else clipped(text, MAX_TEXT) for text in texts)
         (raw,) = raw_answers(book.keys([row]), opened.sources.store)
-        prompt = opened.sources.prompt
         return _json(
             {
                 "line": asdict(line),
@@ -252,7 +249,7 @@ class Viewer:
                 "first": first,
                 "second": second,
                 "raw": raw,
-                "prompt": None if prompt is None else asdict(prompt),
+                "prompt": opened.sources.prompt,
             }
         )
 
@@ -261,7 +258,7 @@ class Viewer:
         one, folder_one = self._named(asked.get("one", ""))
         two, folder_two = self._named(asked.get("two", ""))
         stamps = stamp(folder_one), stamp(folder_two)
-        data: Comparison = self._keep(("pair", one, two), stamps, partial(compare_runs, folder_one, folder_two))
+        data: Comparison = self._keep(("pair", one, two), stamps, partial(Comparison, folder_one, folder_two))
         live = f"/run/{quote(one, safe='')}/trials?against={quote(two, safe='')}" if data.trials else None
         return HTMLResponse(render_comparison(data, live=live, home="/"))
 
@@ -293,16 +290,16 @@ def make_app(runs: Runs, *, token: str, port: int, once: str | None = None) -> G
 
 
 def _drawn(name: str, folder: RunFolder) -> str:
-    data = build_report(folder)
+    data = ReportData(folder)
     return render_page(data, live=f"/run/{quote(name, safe='')}/trials" if data.trials else None, home="/")
 
 
 def _open(folder: RunFolder) -> _Opened:
     if folder.has("plan.parquet") and len(folder.judged_files().verdicts) > TRIALS_IN_MEMORY:
         parts = TrialParts(folder)
-        return _Opened(parts, find_sources(folder, open_texts(folder), parts.judge))
+        return _Opened(parts, Sources(folder, parts.judge))
     result = _answers(folder)
-    return _Opened(TrialBook(result), find_sources(folder, open_texts(folder), judge_of_calls(result)))
+    return _Opened(TrialBook(result), Sources(folder, judge_of_calls(result)))
 
 
 def _against(opened: _Opened, mine: RunFolder, theirs: RunFolder) -> _Opened:

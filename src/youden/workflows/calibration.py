@@ -21,7 +21,7 @@ from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store
 from youden.pipeline.judged_run import books_of
 from youden.pipeline.planned_run import draw_run_plan
-from youden.pipeline.precision import Expected, expected_of
+from youden.pipeline.precision import Expected
 from youden.text.printable import shown
 from youden.types import Finding, Verdicts
 from youden.types.pool import Json, or_none, plain, plain_fields
@@ -90,7 +90,7 @@ def plan_calibration(
     plan = draw_run_plan(config)
     known = draw_known_truth(plan, calls=calls, seed=config.seed)
     experiments = [plan_experiment(one.name, known.plan, judge=one, store=config.store_place) for one in configs]
-    return Calibration(config, plan.pool_digest, known, tuple(experiments), expected_of(plan, kind=configs[0].answers))
+    return Calibration(config, plan.pool_digest, known, tuple(experiments), Expected(plan, kind=configs[0].answers))
 
 
 def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[TriedJudge, ...]:

@@ -14,8 +14,8 @@ from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.pipeline.judged_run import PlannedRun, plan_run
 from youden.protocol.subsample import count_calls
-from youden.study.agreement import JudgesStudy, study_judges
-from youden.study.judged_runs import JudgedRun, read_judged, side_by_side, with_families
+from youden.study.agreement import JudgesStudy
+from youden.study.judged_runs import JudgedRun, SideBySide, read_judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def _requests_of(judge: JudgeConfig) -> set[str]:
 def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | None = None) -> Rejudged:
     """What the judged and fitted second run says beside the first. families: judges' own, by the judges' names.
 
-    Raises: as `side_by_side` and `study_judges`; ConfigError [judge-family].
+    Raises: as `SideBySide` and `JudgesStudy`; ConfigError [judge-family].
     """
     again = planned.again
     ours, theirs = again.folder.judged_by(), planned.of.judged_by()
@@ -101,7 +101,7 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
         replace(planned.first, name=str(theirs.get("name"))),
         replace(read_judged(again.folder), name=name),
     ]
-    study = study_judges(with_families(side_by_side(runs), families or {}))
+    study = JudgesStudy(SideBySide(runs, families=families))
     retest = ours == theirs
     words = (
         f"Both runs were judged by {theirs.get('name')}, asked the same way: this is a test and a retest. What differs is "

@@ -1,5 +1,6 @@
-"""A report's figures as Vega-Lite, written with Altair: the ranking, and matrices of agents and of scores as tiles, beside what
-abilities do not explain of them.
+"""Figures of a report as Vega-Lite, written with Altair: the ranking, and matrices of agents and of scores as tiles.
+
+Large matrices are drawn in bins, which the figure's note states.
 """
 
 from __future__ import annotations
@@ -20,107 +21,100 @@ from youden.report.charts.marks import (
     by_group,
     frame_chart,
     ordered,
-    sized,
-    told,
+    tooltips,
     unchecked,
 )
 from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
 from youden.types.pool import Bools, Floats
 
-LINKED = "#d1242f"
-
-Sides = Mapping[str, Sequence[str]]
-"""What the rows and the columns of a matrix are called, and their names."""
+LINKED_COLOUR = "#d1242f"
+MAX_RANKED = 200
+"""Number of agents in the figure of the ranking: each takes 17 pixels, and more than 65,535 pixels cannot be drawn."""
 
 
 def _matrix(
-    said: tuple[str, str, str, str],
+    slug: str,
+    title: str,
+    note: str,
+    source: str,
     value: Floats,
-    colour: alt.Color,
     *,
-    sides: Sides,
-    height: int,
-    most: int,
+    colour: alt.Color,
+    sides: Mapping[str, Sequence[str]],
+    row_height: int,
+    max_height: int,
+    max_labelled: int,
     titles: Sequence[str | None] = (None, None),
     linked: Bools | None = None,
 ) -> Figure:
-    """A figure of tiles. said: its slug, title, note and source; value: float[rows, columns], NaN where nothing is drawn; most:
-    rows up to which names are written beside it; titles: of rows and columns; linked: which tiles are outlined."""
+    """Draw tiles of `value`, float (rows, columns), NaN for none. sides: titles and names of rows and of columns; names are
+    written beside up to `max_labelled` rows; linked: tiles that are outlined."""
     (row, names), (column, others) = sides.items()
-    few = len(names) <= most
-    axis = alt.Axis(labels=few, ticks=few, labelLimit=110)
-    below = axis if names is others else alt.Axis(labels=False, ticks=False)
+    is_labelled = len(names) <= max_labelled
+    axis = alt.Axis(labels=is_labelled, ticks=is_labelled, labelLimit=110)
+    column_axis = axis if names is others else alt.Axis(labels=False, ticks=False)
     base = frame_chart().encode(
-        x=alt.X(f"{column}:N", scale=ordered(others), title=titles[1], axis=below),
+        x=alt.X(f"{column}:N", scale=ordered(others), title=titles[1], axis=column_axis),
         y=alt.Y(f"{row}:N", scale=ordered(names), title=titles[0], axis=axis),
     )
-    more = [] if linked is None else ["linked:N"]
-    spec = base.mark_rect().encode(color=colour, tooltip=told(f"{row}:N", f"{column}:N", "value:Q .3f", *more))
-    at = np.nonzero(~np.isnan(value))
+    shown = [f"{row}:N", f"{column}:N", "value:Q .3f", *([] if linked is None else ["linked:N"])]
+    chart = base.mark_rect().encode(color=colour, tooltip=tooltips(*shown))
+    i, j = np.nonzero(~np.isnan(value))
     columns: dict[str, Column] = {
-        row: [names[k] for k in at[0].tolist()],
-        column: [others[k] for k in at[1].tolist()],
-        "value": value[at],
+        row: [names[k] for k in i.tolist()],
+        column: [others[k] for k in j.tolist()],
+        "value": value[i, j],
     }
     if linked is not None:
-        columns["linked"] = np.where(linked[at], "yes", "no").tolist()
+        columns["linked"] = np.where(linked[i, j], "yes", "no").tolist()
         if linked.any():
             outline = base.transform_filter("datum.linked == 'yes'")
-            spec += outline.mark_rect(filled=False, stroke=LINKED, strokeWidth=2 if few else 1)
-    return Figure(*said, sized(spec, height), Frame.of(**columns), canvas=True)
+            chart += outline.mark_rect(filled=False, stroke=LINKED_COLOUR, strokeWidth=2 if is_labelled else 1)
+    height = min(max_height, max(160, row_height * len(names)))
+    return Figure(slug, title, note, source, chart, frame=Frame.of(**columns), height=height, canvas=True)
 
 
-def _beyond(value: Floats, title: str) -> alt.Color:
-    """Two colours, for what lies above and below 0."""
-    most = max(float(np.nanmax(np.abs(value))), 0.01)
-    return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="blueorange", domain=[-most, most]))
+def _diverging(value: Floats, title: str) -> alt.Color:
+    limit = max(float(np.nanmax(np.abs(value))), 0.01)
+    return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="blueorange", domain=[-limit, limit]))
 
 
 def _score_colour(title: str) -> alt.Color:
     return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis"))
 
 
+def _in_bins(n_rows: int, what: str) -> str:
+    return f" Drawn in bins: a tile is the mean over {what}." if n_rows > 1 else ""
+
+
 def pairs(data: ReportData) -> Iterator[Figure]:
-    """The matrix of pairs, and its residuals; nothing where no two agents met."""
+    """Draw the agreement of pairs, and what two abilities do not explain of it; linked pairs are outlined."""
     grid = data.doubts.pairs
     if grid is None or np.isnan(grid.agreement).all():
         return
-    per = grid.agents_per_row
-    outlined = " Outlined: pairs that are linked." if grid.linked.any() else ""
-    drawn = f" Drawn in bins: a tile is the mean over {per} × {per} agents." if per > 1 else ""
-    source = f"rates.parquet, {answers(data.summary)}"
-    draw = partial(
-        _matrix,
-        sides={"first": grid.names, "second": grid.names},
-        height=min(520, max(160, 16 * len(grid.names))),
-        most=40,
-        linked=grid.linked,
-    )
+    per, source = grid.agents_per_row, f"rates.parquet, {answers(data.summary)}"
+    end = " Outlined: pairs that are linked." if grid.linked.any() else ""
+    end += _in_bins(per, f"{per} × {per} agents")
+    sides = {"first": grid.names, "second": grid.names}
+    draw = partial(_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, linked=grid.linked)
     note = "Mean of both orders, items' own means taken off. Good agents agree with each other: bright at the top left."
-    yield draw(
-        ("pairs", "Agreement of pairs, best agents first", f"{note}{outlined}{drawn}", source),
-        grid.agreement,
-        _score_colour("agreement (TPR − FPR)"),
-    )
+    colour = _score_colour("agreement (TPR − FPR)")
+    yield draw("pairs", "Agreement of pairs, best agents first", f"{note}{end}", source, grid.agreement, colour=colour)
     if not np.isnan(grid.residual).all():
         note = (
             "Agreement less the sum of two robust effects, rows and columns as beside it. Orange: more than explained."
         )
-        yield draw(
-            ("pairs-beyond", "What two abilities do not explain of it", f"{note}{outlined}{drawn}", source),
-            grid.residual,
-            _beyond(grid.residual, "beyond a_i + a_k (TPR − FPR)"),
+        title, colour = (
+            "What two abilities do not explain of it",
+            _diverging(grid.residual, "beyond a_i + a_k (TPR − FPR)"),
         )
-
-
-MAX_RANKED = 200
-"""Agents drawn at most in the figure of the ranking."""
+        yield draw("pairs-beyond", title, f"{note}{end}", source, grid.residual, colour=colour)
 
 
 @unchecked
 def figures(data: ReportData) -> tuple[Figure, ...]:
-    """All figures that the data allow, in the order of the page."""
+    """Draw all figures that this run's data allow, in the order of the page."""
     makers: Sequence[Callable[[ReportData], Iterator[Figure]]] = (
         _ranking,
         _agents,
@@ -138,54 +132,37 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
 
 @unchecked
 def ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
-    """Distances from the average agent with intervals, in the order given; agents without an ability are left out, and of
-    many only the first `MAX_RANKED` are drawn."""
+    """Draw agents' distances from the average agent with intervals at `level`, best first; one agent at least has an ability."""
     ranked = [agent for agent in agents if agent.ability is not None]
     average = float(np.mean([agent.ability for agent in ranked]))
     known = ranked[:MAX_RANKED]
-    rest = f" The first {MAX_RANKED} of {len(ranked):,} agents; the table has all." if len(ranked) > len(known) else ""
-
-    def distances(ends: Sequence[float | None]) -> list[float | None]:
-        return [None if end is None else end - average for end in ends]
-
-    frame = Frame.of(
-        agent=[agent.agent for agent in known],
-        group=[agent.group or "no group" for agent in known],
-        ability=[agent.ability for agent in known],
-        distance=distances([agent.ability for agent in known]),
-        low=distances([agent.low for agent in known]),
-        high=distances([agent.high for agent in known]),
-        places=[agent.places for agent in known],
-        trials=[agent.n_trials for agent in known],
-    )
+    columns: dict[str, Column] = {
+        "agent": [agent.agent for agent in known],
+        "group": [agent.group or "no group" for agent in known],
+        "ability": [agent.ability for agent in known],
+    }
+    for name, end in {"distance": "ability", "low": "low", "high": "high"}.items():
+        values = [getattr(agent, end) for agent in known]
+        columns[name] = [None if value is None else value - average for value in values]
+    frame = Frame.of_rows(known, **columns, places="places", trials="n_trials")
+    numbers = ("ability:Q .3f", "distance:Q +.3f", "low:Q +.3f", "high:Q +.3f", "trials:Q ,")
     base = frame_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=by_group(frame),
-        tooltip=told(
-            "agent:N",
-            "group:N",
-            "places:N",
-            "ability:Q .3f",
-            "distance:Q +.3f",
-            "low:Q +.3f",
-            "high:Q +.3f",
-            "trials:Q ,",
-        ),
+        tooltip=tooltips("agent:N", "group:N", "places:N", *numbers),
     )
-    spec = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=alt.X("distance:Q", title=["ability less the average agent's", SCORE], scale=alt.Scale(zero=False))
-    )
+    x = alt.X("distance:Q", title=["ability less the average agent's", SCORE], scale=alt.Scale(zero=False))
+    chart = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(x=x)
     if any(agent.low is not None for agent in known):
-        spec += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
-    return Figure(
-        "ranking",
-        "Distance from the average agent",
+        chart += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
+    note = (
         f"Dot: ability less the average agent's, which is {average:.3f}; line: its {level:.0%} interval. Lines of two agents "
-        "that are told apart may overlap: what counts is the error of their difference." + rest,
-        source,
-        sized(spec, 30 + 17 * len(known)),
-        frame,
+        "that are told apart may overlap: what counts is the error of their difference."
     )
+    if len(ranked) > len(known):
+        note += f" The first {MAX_RANKED} of {len(ranked):,} agents; the table has all."
+    title, height = "Distance from the average agent", 30 + 17 * len(known)
+    return Figure("ranking", title, note, source, chart, frame=frame, height=height)
 
 
 def _ranking(data: ReportData) -> Iterator[Figure]:
@@ -195,57 +172,44 @@ def _ranking(data: ReportData) -> Iterator[Figure]:
 
 
 def _agents(data: ReportData) -> Iterator[Figure]:
-    grid = data.agents
+    grid, source = data.agents, f"rates.parquet, {answers(data.summary)}"
     for slug, order, words in (
         ("agents", grid.by_rank, "best first"),
         ("agents-clustered", grid.by_cluster, "like beside like"),
     ):
-        tiles = grid.tiles(order)
-        size = tiles.agents_per_tile
+        value, names, size = grid.tiles(order)
         note = (
             "Each tile: how often the judge saw the row's response (read first) and the column's as one source, less the "
-            "false-positive rate. Empty: never asked."
-            + (f" Drawn in bins: a tile is the mean over {size} × {size} agents." if size > 1 else "")
+            f"false-positive rate. Empty: never asked.{_in_bins(size, f'{size} × {size} agents')}"
         )
         yield _matrix(
-            (slug, f"Agreement of agents, {words}", note, f"rates.parquet, {answers(data.summary)}"),
-            tiles.value,
-            _score_colour("TPR − FPR"),
-            sides={"first": tiles.names, "second": tiles.names},
-            height=min(620, max(160, 18 * len(tiles.names))),
-            most=60,
+            *(slug, f"Agreement of agents, {words}", note, source),
+            value,
+            colour=_score_colour("TPR − FPR"),
+            sides={"first": names, "second": names},
+            row_height=18,
+            max_height=620,
+            max_labelled=60,
             titles=("read first", "read second"),
         )
 
 
 def _cells(data: ReportData) -> Iterator[Figure]:
     grid, of_answers = data.cells, answers(data.summary)
-    binned = (
-        f" Drawn in bins: a tile is the mean over {grid.agents_per_row} agents × {grid.items_per_column} items."
-        if grid.is_binned
-        else ""
-    )
-    draw = partial(
-        _matrix,
-        sides={"agent": grid.rows, "item": grid.columns},
-        height=min(620, max(160, 15 * len(grid.rows))),
-        most=60,
-        titles=(None, "item, easiest first"),
-    )
-    note = "Rows: agents, best first. Columns: items, easiest first. Empty: not seen, or held out."
-    yield draw(
-        ("scores", "Scores of agents on items", f"{note}{binned}", f"scores.csv, {of_answers}"),
-        grid.score,
-        _score_colour(SCORE),
-    )
+    size = f"{grid.agents_per_row} agents × {grid.items_per_column} items"
+    bins = _in_bins(grid.agents_per_row * grid.items_per_column, size)
+    sides, titles = {"agent": grid.rows, "item": grid.columns}, (None, "item, easiest first")
+    draw = partial(_matrix, sides=sides, row_height=15, max_height=620, max_labelled=60, titles=titles)
+    note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not seen, or held out.{bins}"
+    source = f"scores.csv, {of_answers}"
+    yield draw("scores", "Scores of agents on items", note, source, grid.score, colour=_score_colour(SCORE))
     if not np.isnan(grid.residual).all():
-        title = "What ability − difficulty does not explain"
         note = (
             "Score less its prediction, rows and columns as above. A pattern means that abilities are not one number."
         )
         source = f"scores.csv and the fit ({data.summary.facts.estimator}), {of_answers}"
-        yield draw(
-            ("residuals", title, f"{note}{binned}", source),
-            grid.residual,
-            _beyond(grid.residual, "residual (score units)"),
+        title, colour = (
+            "What ability − difficulty does not explain",
+            _diverging(grid.residual, "residual (score units)"),
         )
+        yield draw("residuals", title, f"{note}{bins}", source, grid.residual, colour=colour)

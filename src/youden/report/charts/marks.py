@@ -1,9 +1,12 @@
-"""What all figures share: data frames as columns (small in a file, easy to expand into rows), marks, colours, sources."""
+"""Columns, tooltips, colours and axes that all figures share.
+
+A figure keeps its data as columns, which take less room in a page than one record per mark.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,43 +23,62 @@ Value = str | int | float | bool | None
 Column = Sequence[Value] | NDArray[np.float64] | NDArray[np.int64]
 
 DECIMALS = 5
-"""Kept of a number that is drawn."""
+"""Number of decimals kept of a drawn number."""
+SCORE = "score (TPR − FPR)"
+GROUP_COLOURS = ["#5b8fc9", "#e08214", "#2f9e8f", "#c8557c", "#8a6fc0", "#a0812f", "#5aa02c", "#888888"]
+"""Pairwise distinguishable for people with red-green colour blindness; legible on white and on dark pages."""
+DASHED: dict[str, Any] = {"strokeDash": [5, 4], "color": "#888888"}
+
+unchecked = debug_mode(False)
+"""Decorator that builds charts without validation against Vega-Lite's schema, which takes longer than the charts; tests
+validate them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Columns of equal length. Other people's names in them are made printable."""
+    """Columns of equal length, with printable names."""
 
     columns: Mapping[str, tuple[Value, ...]]
 
     @classmethod
     def of(cls, **columns: Column) -> Frame:
-        """From sequences or arrays; NaN becomes None, numbers keep `DECIMALS`."""
+        """Make a frame from sequences or arrays; NaN becomes None, numbers keep `DECIMALS`."""
         return cls({name: _values(column) for name, column in columns.items()})
 
+    @classmethod
+    def of_rows(cls, rows: Iterable[object], /, *names: str, **columns: Column | str) -> Frame:
+        """Make a frame from attributes of rows: `names`, or `column="attribute"`; other columns are given as such."""
+        given = {**{name: name for name in names}, **columns}
+        rows = list(rows)
+        return cls.of(
+            **{
+                name: [getattr(row, column) for row in rows] if isinstance(column, str) else column
+                for name, column in given.items()
+            }
+        )
+
     def rows(self) -> list[dict[str, Json]]:
-        """One mapping a row."""
+        """Return one mapping per row."""
         names = list(self.columns)
         return [dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
     def packed(self) -> dict[str, Json]:
-        """Each column as it is, or as distinct `levels` and their `codes` where text repeats."""
+        """Return each column as it is, or as distinct `levels` and their `codes` if texts repeat."""
         return {name: _packed(column) for name, column in self.columns.items()}
 
 
 def _packed(column: Sequence[Value]) -> Json:
-    if not any(isinstance(one, str) for one in column):
+    if not any(isinstance(value, str) for value in column):
         return list(column)
-    levels = {one: code for code, one in enumerate(dict.fromkeys(column))}
+    levels = {value: code for code, value in enumerate(dict.fromkeys(column))}
     if len(levels) > len(column) // 2:
         return list(column)
-    return {"levels": list(levels), "codes": [levels[one] for one in column]}
+    return {"levels": list(levels), "codes": [levels[value] for value in column]}
 
 
 def _values(column: Column) -> tuple[Value, ...]:
     if isinstance(column, np.ndarray):
-        rounded: list[Value] = np.round(column, DECIMALS).tolist()
-        return tuple(None if isinstance(value, float) and math.isnan(value) else value for value in rounded)
+        column = np.round(column, DECIMALS).tolist()
     return tuple(_value(value) for value in column)
 
 
@@ -68,58 +90,73 @@ def _value(value: Value) -> Value:
     return value
 
 
-SCORE = "score (TPR − FPR)"
-GROUP_COLOURS = ["#5b8fc9", "#e08214", "#2f9e8f", "#c8557c", "#8a6fc0", "#a0812f", "#5aa02c", "#888888"]
-
-unchecked = debug_mode(False)
-"""Around what makes figures: Altair holds each part against Vega-Lite's schema as it is made, a third of a figure's time. The
-tests hold whole figures against it."""
-
-
-@dataclass(frozen=True, eq=False)
 class Figure:
-    """One figure. spec: Vega-Lite without its data; note: how to read it; source: which file and which answers it shows."""
+    """A Vega-Lite specification without data or colours of a page, and what is written beside it.
 
-    slug: str
-    title: str
-    note: str
-    source: str
-    spec: dict[str, Json]
-    frame: Frame
-    canvas: bool = False
+    The data, `frame`, is inserted by the page. A figure with tens of thousands of marks is drawn on a canvas.
+    """
+
+    def __init__(
+        self,
+        slug: str,
+        title: str,
+        note: str,
+        source: str,
+        chart: alt.Chart | alt.LayerChart,
+        *,
+        frame: Frame,
+        height: int,
+        canvas: bool = False,
+    ) -> None:
+        self.slug, self.title, self.note, self.source = slug, title, note, source
+        self.frame, self.canvas = frame, canvas
+        spec: dict[str, Any] = chart.to_dict(validate=False)
+        spec.pop("config", None)
+        size: dict[str, Json] = {"width": "container", "height": height}
+        self.spec: dict[str, Json] = {**spec, **size, "autosize": {"type": "fit-x", "contains": "padding"}}
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the figure as the page's script reads it."""
+        text = {name: getattr(self, name) for name in ("title", "note", "source", "spec")}
+        return {**text, "frame": self.frame.packed(), "canvas": self.canvas}
 
 
 def ordered(names: Sequence[str]) -> alt.Scale:
-    """The order of names on an axis, also of those without a mark."""
+    """Return a scale of exactly these names, without gaps between their tiles."""
     return alt.Scale(domain=[printable(name) for name in names], round=False)
 
 
 def frame_chart() -> alt.Chart:
-    """A chart of the figure's own frame."""
+    """Return a chart of the figure's frame."""
     return alt.Chart(alt.NamedData(name="frame"))
 
 
-def sized(chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Json]:
-    """The specification, as wide as what it stands in. It is not held against Vega-Lite's schema: the tests do that."""
-    spec: dict[str, Any] = chart.to_dict(validate=False)
-    spec.pop("config", None)
-    fit = {"type": "fit-x", "contains": "padding"}
-    return {**spec, "width": "container", "height": height, "autosize": fit}
+def tooltips(*columns: str) -> list[alt.Tooltip]:
+    """Return tooltips from texts such as "ability:Q .3f": a column and, if any, its number format."""
+    parts = [column.partition(" ") for column in columns]
+    return [alt.Tooltip(name, format=form) if form else alt.Tooltip(name) for name, _, form in parts]
 
 
-def told(*said: str) -> list[alt.Tooltip]:
-    """What a tooltip tells: columns with their types, and how a number is written, as in `ability:Q .3f`."""
-    parts = [one.partition(" ") for one in said]
-    return [alt.Tooltip(column, format=form) if form else alt.Tooltip(column) for column, _, form in parts]
+def coloured(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
+    """Return the colours of a column's names, in the order of `domain` if it is given."""
+    order: dict[str, Any] = {"domain": list(domain)} if domain else {}
+    return alt.Color(f"{column}:N", title=title, scale=alt.Scale(**order, range=GROUP_COLOURS))
 
 
 def by_group(frame: Frame) -> alt.Color:
-    """One colour a group."""
-    groups = sorted({str(group) for group in frame.columns["group"]})
-    return alt.Color("group:N", title="group", scale=alt.Scale(domain=groups, range=GROUP_COLOURS))
+    """Return the colours of groups, the same in all figures of a run."""
+    return coloured("group", "group", domain=sorted({str(group) for group in frame.columns["group"]}))
+
+
+def dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> alt.Chart:
+    """Return a grey dashed line through points, for columns `x` and `y`."""
+    values = [{x: first, y: second} for first, second in points]
+    line = alt.Chart(alt.InlineData(values=values)).mark_line(**DASHED)
+    encoded: alt.Chart = line.encode(x=alt.X(f"{x}:Q"), y=alt.Y(f"{y}:Q"))
+    return encoded
 
 
 def answers(summary: Summary) -> str:
-    """How many answers a figure rests on."""
+    """Format the number of answers behind a figure, or that there were none."""
     calls = summary.calls
     return "imported rates" if calls is None else f"{calls.n_calls - calls.n_missing:,} answers"

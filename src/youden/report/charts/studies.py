@@ -1,4 +1,4 @@
-"""Figures of studies (what calls buy, how baselines compare), two rankings as a slope, and where attackers land."""
+"""Figures of studies (budgets, sparsity, baselines), of two rankings side by side, and of the ranks of attackers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import altair as alt
 import numpy as np
 
 from youden.report.charts.marks import (
+    DASHED,
     GROUP_COLOURS,
     Figure,
     Frame,
     answers,
     by_group,
+    coloured,
     frame_chart,
     ordered,
-    sized,
-    told,
+    tooltips,
     unchecked,
 )
 from youden.report.data.comparison import Comparison
@@ -31,170 +32,135 @@ from youden.workflows.stressing import Stress
 
 @unchecked
 def slope(data: Comparison) -> Figure:
-    """One line an agent, from its place in the first ranking to its place in the second."""
-    lines = data.lines
-    runs = ["1", "2"]
-    ends = [_heights([line.one for line in lines]), _heights([line.two for line in lines])]
-    frame = Frame.of(
-        agent=[line.agent for _ in runs for line in lines],
-        group=[line.group or "no group" for _ in runs for line in lines],
+    """Draw agents' places in two rankings as lines."""
+    lines, runs = data.lines, ["1", "2"]
+    places = [[line.place_one for line in lines], [line.place_two for line in lines]]
+    agents = [*(line.one for line in lines), *(line.two for line in lines)]
+    frame = Frame.of_rows(
+        agents,
+        agent="agent",
+        group=[line.one.group or "no group" for _ in runs for line in lines],
         run=[run for run in runs for _ in lines],
-        place=[line.one for line in lines] + [line.two for line in lines],
-        height=[*ends[0], *ends[1]],
-        places=[line.places_one for line in lines] + [line.places_two for line in lines],
-        ability=[line.ability_one for line in lines] + [line.ability_two for line in lines],
+        place=[place for of_run in places for place in of_run],
+        height=[height for of_run in places for height in _heights(of_run)],
+        places="places",
+        ability="ability",
         apart=["moved" if line.apart else "not told to move" for _ in runs for line in lines],
     )
+    axis = alt.Axis(labelAngle=0, orient="top", labelExpr="'run ' + datum.label")
+    heights = alt.Scale(reverse=True, domain=[0.5, len(lines) + 0.5], nice=False)
     base = frame_chart().encode(
-        x=alt.X(
-            "run:N",
-            title=None,
-            scale=alt.Scale(domain=runs, padding=0.8),
-            axis=alt.Axis(labelAngle=0, orient="top", labelExpr="'run ' + datum.label"),
-        ),
-        y=alt.Y(
-            "height:Q", title=None, scale=alt.Scale(reverse=True, domain=[0.5, len(lines) + 0.5], nice=False), axis=None
-        ),
+        x=alt.X("run:N", title=None, scale=alt.Scale(domain=runs, padding=0.8), axis=axis),
+        y=alt.Y("height:Q", title=None, scale=heights, axis=None),
         color=by_group(frame),
-        tooltip=told("agent:N", "group:N", "run:N", "place:Q", "places:N", "ability:Q .3f", "apart:N"),
+        tooltip=tooltips("agent:N", "group:N", "run:N", "place:Q", "places:N", "ability:Q .3f", "apart:N"),
     )
-    drawn = base.mark_line(strokeWidth=2).encode(
-        detail=alt.Detail("agent:N"),
-        strokeDash=alt.StrokeDash(
-            "apart:N", legend=None, scale=alt.Scale(domain=["moved", "not told to move"], range=[[1, 0], [4, 4]])
-        ),
+    dashes = alt.Scale(domain=["moved", "not told to move"], range=[[1, 0], [4, 4]])
+    chart = base.mark_line(strokeWidth=2).encode(
+        detail=alt.Detail("agent:N"), strokeDash=alt.StrokeDash("apart:N", legend=None, scale=dashes)
     )
-    dots = base.mark_point(filled=True, size=50, opacity=1)
-    named = base.transform_calculate(said="datum.place + '  ' + datum.agent")
-    left = named.transform_filter(alt.datum.run == runs[0]).mark_text(align="right", dx=-8, limit=92)
-    right = named.transform_filter(alt.datum.run == runs[1]).mark_text(align="left", dx=8, limit=92)
-    spec = drawn + dots + left.encode(text=alt.Text("said:N")) + right.encode(text=alt.Text("said:N"))
-    return Figure(
-        "slope",
-        "Places in both rankings",
+    chart += base.mark_point(filled=True, size=50, opacity=1)
+    named = base.transform_calculate(said="datum.place + '  ' + datum.agent").encode(text=alt.Text("said:N"))
+    chart += named.transform_filter(alt.datum.run == runs[0]).mark_text(align="right", dx=-8, limit=92)
+    chart += named.transform_filter(alt.datum.run == runs[1]).mark_text(align="left", dx=8, limit=92)
+    note = (
         "One line an agent, from its place in the first ranking to its place in the second, among agents in both. Solid: its "
         "distance from the average agent, in SDs of each ranking, differs by more than its 95 % error; dashed: it does not. "
-        f"Run 1 is {printable(data.one.name)}, run 2 is {printable(data.two.name)}; agents of one place stand below each other.",
-        f"ranking.csv of both runs, {answers(data.one)} and {answers(data.two)}",
-        sized(spec, max(200, 20 * len(lines))),
-        frame,
+        f"Run 1 is {printable(data.one.name)}, run 2 is {printable(data.two.name)}; agents of one place stand below each other."
     )
+    source, height = f"ranking.csv of both runs, {answers(data.one)} and {answers(data.two)}", max(200, 20 * len(lines))
+    return Figure("slope", "Places in both rankings", note, source, chart, frame=frame, height=height)
 
 
 def _heights(places: Sequence[int]) -> list[int]:
-    """1 … n from the best place to the worst, each once, so that no name is printed over another."""
-    found: list[int] = (np.argsort(np.argsort(places, kind="stable"), kind="stable") + 1).tolist()
-    return found
+    """Return one line per agent: agents of one place below each other."""
+    heights: list[int] = (np.argsort(np.argsort(places, kind="stable"), kind="stable") + 1).tolist()
+    return heights
 
 
 @unchecked
 def stress_figure(found: Stress) -> Figure:
-    """One row an attack: the place of its best agent in each way of ranking; hollow where neither check nor an alarm names it."""
-    drawn = [one for one in found.attacks if one.landings]
-    drawn.sort(key=lambda one: one.landings["plain"].place)
-    places = [(one, way, landing) for one in drawn for way, landing in one.landings.items()]
+    """Draw the place of the best attacker of each attack, in each ranking."""
+    drawn = sorted((one for one in found.attacks if one.landings), key=lambda one: one.landings["plain"].place)
+    places = [(one, ranking, landing) for one in drawn for ranking, landing in one.landings.items()]
     frame = Frame.of(
         attack=[one.attack for one, _, _ in places],
-        ranking=[way for _, way, _ in places],
+        ranking=[ranking for _, ranking, _ in places],
         place=[landing.place for _, _, landing in places],
         others=[landing.shift for _, _, landing in places],
         named=["named" if one.named or one.alarms else "not named" for one, _, _ in places],
         check=[", ".join(one.named) or "silent" for one, _, _ in places],
     )
+    x_scale = alt.Scale(domain=[1, found.n_agents], nice=False, padding=10)
     base = frame_chart().encode(
         y=alt.Y("attack:N", title=None, scale=ordered([one.attack for one in drawn]), axis=alt.Axis(labelLimit=170)),
-        x=alt.X(
-            "place:Q",
-            title=f"place of the best attacker, of {found.n_agents}",
-            scale=alt.Scale(domain=[1, found.n_agents], nice=False, padding=10),
-        ),
-        color=alt.Color("ranking:N", title="ranking", scale=alt.Scale(domain=list(found.places), range=GROUP_COLOURS)),
-        tooltip=told("attack:N", "ranking:N", "place:Q", "others:Q .2f", "check:N"),
+        x=alt.X("place:Q", title=f"place of the best attacker, of {found.n_agents}", scale=x_scale),
+        color=coloured("ranking", "ranking", domain=list(found.places)),
+        tooltip=tooltips("attack:N", "ranking:N", "place:Q", "others:Q .2f", "check:N"),
     )
+    filled = alt.Scale(domain=["named", "not named"], range=[1, 0])
     dots = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         shape=alt.Shape("ranking:N", title="ranking"),
-        fillOpacity=alt.FillOpacity(
-            "named:N", title="check or alarm", scale=alt.Scale(domain=["named", "not named"], range=[1, 0])
-        ),
+        fillOpacity=alt.FillOpacity("named:N", title="check or alarm", scale=filled),
         fill=alt.Fill("ranking:N", scale=alt.Scale(domain=list(found.places), range=GROUP_COLOURS), legend=None),
     )
     own = found.places["plain"] or found.n_agents
-    rule = (
-        alt.Chart(alt.InlineData(values=[{"own": own}]))
-        .mark_rule(strokeDash=[5, 4], color="#888888")
-        .encode(x=alt.X("own:Q", scale=alt.Scale(domain=[1, found.n_agents], nice=False, padding=10)))
-    )
-    return Figure(
-        "stress",
-        "Where attackers land",
-        f"Place 1 is first. Dashed: where {found.weak} stands without an attack. Hollow: neither check nor an alarm names it.",
-        f"youden stress, judged by {found.judge}",
-        sized(rule + dots, 30 + 22 * len(drawn)),
-        frame,
-    )
+    rule = alt.Chart(alt.InlineData(values=[{"own": own}])).mark_rule(**DASHED)
+    rule = rule.encode(x=alt.X("own:Q", scale=x_scale))
+    note = f"Place 1 is first. Dashed: where {found.weak} stands without an attack. Hollow: neither check nor an alarm names it."
+    source, height = f"youden stress, judged by {found.judge}", 30 + 22 * len(drawn)
+    return Figure("stress", "Where attackers land", note, source, rule + dots, frame=frame, height=height)
 
 
 @unchecked
 def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
-    """Rank correlation by calls, one line a design; a ring marks the cheapest point that meets the goal."""
+    """Draw ρ and top-k recall by design and number of calls; a ring marks the recommended row."""
     chosen = recommend(study, goal).row
     drawn = [(design, row) for design, rows in study.designs.items() for row in rows if row.rho_mean is not None]
-    frame = Frame.of(
+    frame = Frame.of_rows(
+        [row for _, row in drawn],
         design=[design for design, _ in drawn],
-        calls=[row.calls for _, row in drawn],
-        percent=[row.percent for _, row in drawn],
-        rho=[row.rho_mean for _, row in drawn],
+        calls="calls",
+        percent="percent",
+        rho="rho_mean",
         low=[(row.rho_mean or 0.0) - (row.rho_sd or 0.0) for _, row in drawn],
         high=[(row.rho_mean or 0.0) + (row.rho_sd or 0.0) for _, row in drawn],
         recommended=[row is chosen for _, row in drawn],
     )
+    calls = alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False))
     base = frame_chart().encode(
-        x=alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False)),
-        color=alt.Color("design:N", title="design", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=told("design:N", "calls:Q ,.0f", "percent:Q", "rho:Q .3f"),
+        x=calls,
+        color=coloured("design", "design"),
+        tooltip=tooltips("design:N", "calls:Q ,.0f", "percent:Q", "rho:Q .3f"),
     )
     mean = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
-    ring = base.transform_filter("datum.recommended").mark_point(size=260, strokeWidth=3).encode(y=mean)
-    spec = (
-        base.mark_line(strokeWidth=2).encode(y=mean)
-        + base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
-        + base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
-        + ring
-    )
+    chart = _with_errors(base, mean, width=2)
+    chart += base.transform_filter("datum.recommended").mark_point(size=260, strokeWidth=3).encode(y=mean)
     met = "The ring: the fewest calls that meet it." if chosen is not None else "Nothing tried meets it."
-    return (
-        Figure(
-            "budget",
-            "What each design buys",
-            f"Mean and SD over {study.n_seeds} seeds. Two halves of the items agree at ρ {study.halves.rho:.3f}. "
-            f"Goal: {goal}. {met}",
-            f"youden study budget, answers replayed, of {study.dense_calls:,} dense calls",
-            sized(spec, 300),
-            frame,
-        ),
-        _recall_figure(study),
+    note = (
+        f"Mean and SD over {study.n_seeds} seeds. Two halves of the items agree at ρ {study.halves.rho:.3f}. "
+        f"Goal: {goal}. {met}"
+    )
+    source = f"youden study budget, answers replayed, of {study.dense_calls:,} dense calls"
+    return Figure("budget", "What each design buys", note, source, chart, frame=frame, height=300), _recall_figure(
+        study
     )
 
 
 def _recall_figure(study: BudgetStudy) -> Figure:
-    """The share of the best agents found by calls, one line a design and k; a dashed rule where two halves of the items agree."""
-    found = [
-        (design, row.calls, f"top {k}", share)
-        for design, rows in study.designs.items()
-        for row in rows
-        for k, share in (row.recalls or {}).items()
-    ]
-    designs, calls, tops, shares = zip(*found, strict=True)
-    frame = Frame.of(
-        design=designs,
-        calls=calls,
-        top=tops,
-        recall=shares,
-        halves=[study.halves.recalls[int(top.split()[1])] for top in tops],
+    designs, calls, tops, shares = zip(
+        *(
+            (design, row.calls, f"top {k}", share)
+            for design, rows in study.designs.items()
+            for row in rows
+            for k, share in (row.recalls or {}).items()
+        ),
+        strict=True,
     )
+    halves = [study.halves.recalls[int(top.split()[1])] for top in tops]
+    frame = Frame.of(design=designs, calls=calls, top=tops, recall=shares, halves=halves)
     base = frame_chart().encode(
-        color=alt.Color("top:N", title="found of", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=told("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f"),
+        color=coloured("top", "found of"), tooltip=tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
     )
     lines = base.encode(
         x=alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False)),
@@ -202,52 +168,52 @@ def _recall_figure(study: BudgetStudy) -> Figure:
         shape=alt.Shape("design:N", title="design"),
         detail=alt.Detail("design:N"),
     )
-    spec = (
-        lines.mark_line(strokeWidth=2)
-        + lines.mark_point(filled=True, size=60, opacity=1)
-        + base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
-    )
-    return Figure(
-        "budget-top",
-        "How much of the top each design finds",
-        "ρ is over all agents; this is about the best ones. Dashed: what one half of the items finds of the other half's top.",
-        f"youden study budget, means over {study.n_seeds} seeds",
-        sized(spec, 300),
-        frame,
-    )
+    chart = lines.mark_line(strokeWidth=2) + lines.mark_point(filled=True, size=60, opacity=1)
+    chart += base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
+    note = "ρ is over all agents; this is about the best ones. Dashed: what one half of the items finds of the other half's top."
+    title, source = "How much of the top each design finds", f"youden study budget, means over {study.n_seeds} seeds"
+    return Figure("budget-top", title, note, source, chart, frame=frame, height=300)
 
 
 @unchecked
 def sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
-    """Holdout error by share of cells, and by calls."""
+    """Draw the holdout error of each regime by cells and by calls."""
     rows = [row for row in (*study.rows, study.dense) if row.rmse and row.calls and row.of_all]
-    note = (
-        f"Mean and SD over holdouts of {study.holdout:.0%} of the cells, rule {study.rule}; all regimes share them. Cells are "
-        "not calls: a cell is compared with every other agent."
-    )
-    source = f"youden study sparsity, {study.n_agents} agents × {study.n_items} items, {study.kind} scores"
+    rmse = [_mean(row.rmse) for row in rows]
+    sd = [0.0 if row.rmse is None else row.rmse.sd or 0.0 for row in rows]
     frame = Frame.of(
         regime=[row.label for row in rows],
         design=[row.label.split()[0] for row in rows],
         cells=[_mean(row.of_all) for row in rows],
         calls=[_mean(row.calls) for row in rows],
-        rmse=[_mean(row.rmse) for row in rows],
-        low=[_mean(row.rmse) - _sd(row.rmse) for row in rows],
-        high=[_mean(row.rmse) + _sd(row.rmse) for row in rows],
+        rmse=rmse,
+        low=np.subtract(rmse, sd),
+        high=np.add(rmse, sd),
         rho=[_mean(row.rho) for row in rows],
     )
-    return tuple(
-        Figure(slug, title, note, source, sized(_error_by(field, unit, form), 280), frame)
-        for slug, title, field, unit, form in (
-            ("sparsity-cells", "Holdout error by cells", "cells", "share of all cells", "%"),
-            ("sparsity-calls", "Holdout error by calls", "calls", "calls, both arms", "~s"),
-        )
+    note = (
+        f"Mean and SD over holdouts of {study.holdout:.0%} of the cells, rule {study.rule}; all regimes share them. Cells are "
+        "not calls: a cell is compared with every other agent."
     )
+    source = f"youden study sparsity, {study.n_agents} agents × {study.n_items} items, {study.kind} scores"
+    drawn = []
+    for column, unit, form in (("cells", "share of all cells", "%"), ("calls", "calls, both arms", "~s")):
+        base = frame_chart().encode(
+            x=alt.X(f"{column}:Q", title=unit, axis=alt.Axis(format=form)),
+            color=coloured("design", "design"),
+            tooltip=tooltips("regime:N", "rmse:Q .4f", "rho:Q .3f"),
+        )
+        mean = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
+        chart = _with_errors(base, mean, width=1.5)
+        drawn.append(
+            Figure(f"sparsity-{column}", f"Holdout error by {column}", note, source, chart, frame=frame, height=280)
+        )
+    return tuple(drawn)
 
 
 @unchecked
 def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Holdout error of each baseline."""
+    """Draw the holdout error of each model, lowest first."""
     rows = sorted(study.rows, key=lambda row: row.rmse.mean)
     frame = Frame.of(
         model=[row.name for row in rows],
@@ -259,43 +225,26 @@ def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
     base = frame_chart().encode(
         y=alt.Y("model:N", title=None, scale=ordered([row.name for row in rows]), axis=alt.Axis(labelLimit=220)),
         color=alt.value(GROUP_COLOURS[0]),
-        tooltip=told("model:N", "rmse:Q .4f", "rho:Q .3f"),
+        tooltip=tooltips("model:N", "rmse:Q .4f", "rho:Q .3f"),
     )
     mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
-    spec = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")) + base.mark_point(
-        filled=True, size=60, opacity=1
-    ).encode(x=mean)
-    return (
-        Figure(
-            "baselines",
-            "Models on the same held-out cells",
-            f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells seen. Intervals "
-            "overlap more than models differ seed by seed: the words above are about those differences.",
-            f"youden study baselines, {study.kind} scores",
-            sized(spec, 40 + 18 * len(rows)),
-            frame,
-        ),
+    chart = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
+    chart += base.mark_point(filled=True, size=60, opacity=1).encode(x=mean)
+    note = (
+        f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells seen. Intervals "
+        "overlap more than models differ seed by seed: the words above are about those differences."
     )
+    title, source = "Models on the same held-out cells", f"youden study baselines, {study.kind} scores"
+    return (Figure("baselines", title, note, source, chart, frame=frame, height=40 + 18 * len(rows)),)
 
 
-def _error_by(field: str, unit: str, form: str) -> alt.LayerChart:
-    base = frame_chart().encode(
-        x=alt.X(f"{field}:Q", title=unit, axis=alt.Axis(format=form)),
-        color=alt.Color("design:N", title="design", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=told("regime:N", "rmse:Q .4f", "rho:Q .3f"),
-    )
-    mean = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
-    chart: alt.LayerChart = (
-        base.mark_line(strokeWidth=1.5).encode(y=mean)
-        + base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
-        + base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
-    )
+def _with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> alt.LayerChart:
+    """Draw means as a line with dots, and from `low` to `high` as rules."""
+    lines, rules = base.mark_line(strokeWidth=width), base.mark_rule()
+    chart: alt.LayerChart = lines.encode(y=mean) + rules.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    chart += base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
     return chart
 
 
 def _mean(spread: Spread | None) -> float:
     return float("nan") if spread is None else spread.mean
-
-
-def _sd(spread: Spread | None) -> float:
-    return 0.0 if spread is None or spread.sd is None else spread.sd

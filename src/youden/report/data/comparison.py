@@ -6,8 +6,8 @@ Neither run is taken to be right.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,100 +15,72 @@ from scipy.special import ndtri
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.protocol.independent import same_trials
-from youden.report.data.evidence import open_texts, read_result
-from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
+from youden.report.data.evidence import Sources, read_result
+from youden.report.data.opened_trials import TrialSample, judge_of_calls
 from youden.report.data.ranking_tables import RankedAgent, current_quality
-from youden.report.data.report import TrialFacts
-from youden.report.data.summary import Summary, summarise_run
+from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import TrialBook
-from youden.stats.base.metrics import Metric, spearman
+from youden.stats.base.metrics import spearman
 from youden.stats.trials.comparisons import tied_places
 from youden.streams import own_stream
-from youden.study.agreement import study_judges
+from youden.study.agreement import JudgesStudy
 from youden.study.judge_shifts import correlation
-from youden.study.judged_runs import read_judged, side_by_side
+from youden.study.judged_runs import SideBySide, read_judged
 from youden.text.tables import Table, fixed, two_sided
 from youden.types import PAIRED, Verdicts
 from youden.types.pool import Floats
 
 
-@dataclass(frozen=True)
-class SlopeLine:
-    """One agent in both rankings. one, two: its places among the shared agents.
+class SlopeLine(NamedTuple):
+    """An agent in two rankings, and its places among the agents in both; apart: whether its standing differs significantly."""
 
-    apart: whether its distance from the average shared agent, in SDs of either ranking, differs by more than its own error; by
-    places that do not overlap where neither ranking has errors.
-    """
-
-    agent: str
-    group: str | None
-    one: int
-    two: int
-    places_one: str
-    places_two: str
-    ability_one: float
-    ability_two: float
+    one: RankedAgent
+    two: RankedAgent
+    place_one: int
+    place_two: int
     apart: bool
 
 
-@dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two fitted runs. correlation: Spearman of abilities, None below 3 shared agents or where all are equal; trials: the first
-    run's with the second judge's answers; answers: how both judges answered them; both None where a run was imported; words: what
-    `youden compare` says of both."""
+    """Two runs side by side, for the agents and trials that both have.
 
-    one: Summary
-    two: Summary
-    lines: tuple[SlopeLine, ...]
-    correlation: Metric | None
-    answers: Table | None
-    trials: TrialFacts | None
-    words: tuple[str, ...]
-    agent_ids: tuple[str, ...]
-    item_ids: tuple[str, ...]
-
-
-def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison:
-    """Compare two fitted runs. seed: of the sample of trials.
-
-    Raises: RunFolderError where a file is missing, and [compare-nothing] where no agent is in both.
+    `correlation` is None for fewer than 3 agents or equal abilities; `answers` and `trials` are None if a run was imported.
     """
-    heads = summarise_run(one), summarise_run(two)
-    lines = _lines(*heads)
-    if not lines:
-        raise RunFolderError(
-            f"{one.path} and {two.path} rank no agent in common. Compare runs on the same agents.",
-            slug="compare-nothing",
-        )
-    abilities = np.array([[line.ability_one, line.ability_two] for line in lines]).T
-    comparable = len(lines) > 2 and bool((np.ptp(abilities, axis=1) > 0).all())
-    mine, theirs, pool = read_result(one), read_result(two), one.read_pool()
-    answers, trials = None, None
-    if mine is not None and theirs is not None:
-        against = other_answers(mine, theirs)
-        book = TrialBook(mine, against)
-        sources = find_sources(one, open_texts(one), judge_of_calls(mine))
-        trials = TrialFacts(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
-        answers = _answers(mine, against)
-    return Comparison(
-        one=heads[0],
-        two=heads[1],
-        lines=lines,
-        correlation=spearman(abilities[0], abilities[1]) if comparable else None,
-        answers=answers,
-        trials=trials,
-        words=(*_words(one, two), *quality_compared([(heads[0].name, one), (heads[1].name, two)])),
-        agent_ids=pool.agent_ids,
-        item_ids=pool.item_ids,
-    )
+
+    def __init__(self, one: RunFolder, two: RunFolder, *, seed: int = 0) -> None:
+        """Compare two fitted runs. seed: of the trials that are shown opened.
+
+        Raises: RunFolderError; [compare-nothing] if they rank no agent in common.
+        """
+        self.one, self.two = Summary(one), Summary(two)
+        self.lines = _lines(self.one, self.two)
+        if not self.lines:
+            raise RunFolderError(
+                f"{one.path} and {two.path} rank no agent in common. Compare runs on the same agents.",
+                slug="compare-nothing",
+            )
+        abilities = np.array([[line.one.ability, line.two.ability] for line in self.lines], dtype=np.float64).T
+        is_comparable = len(self.lines) > 2 and bool((np.ptp(abilities, axis=1) > 0).all())
+        self.correlation = spearman(abilities[0], abilities[1]) if is_comparable else None
+        pool, results = one.read_pool(), (read_result(one), read_result(two))
+        self.agent_ids, self.item_ids = pool.agent_ids, pool.item_ids
+        self.answers: Table | None = None
+        self.trials: TrialSample | None = None
+        if results[0] is not None and results[1] is not None:
+            against = other_answers(results[0], results[1])
+            sources = Sources(one, judge_of_calls(results[0]))
+            self.trials = TrialSample(TrialBook(results[0], against), sources, rng=own_stream(seed))
+            self.answers = _answers(results[0], against)
+        quality = quality_compared([(self.one.name, one), (self.two.name, two)])
+        self.words = (*_words(one, two), *quality)
 
 
-def _words(one: RunFolder, two: RunFolder) -> tuple[str, ...]:
+def _words(one: RunFolder, two: RunFolder) -> list[str]:
     try:
-        both = side_by_side([read_judged(one), read_judged(two)])
-        return study_judges(both).words
+        both = SideBySide([read_judged(one), read_judged(two)])
+        return JudgesStudy(both).words
     except (ConfigError, StatisticsError) as error:
-        return (error.message,)
+        return [error.message]
 
 
 def quality_compared(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
@@ -142,30 +114,19 @@ def other_answers(mine: Verdicts, theirs: Verdicts) -> Floats:
     return answers
 
 
-def _lines(one: Summary, two: Summary) -> tuple[SlopeLine, ...]:
+def _lines(one: Summary, two: Summary) -> list[SlopeLine]:
     others = {agent.agent: agent for agent in two.ranking}
-    shared = [
-        (mine, others[mine.agent], mine.ability, others[mine.agent].ability)
-        for mine in one.ranking
-        if mine.agent in others
+    pairs = [(agent, others[agent.agent]) for agent in one.ranking if agent.agent in others]
+    known = [
+        (mine, other, mine.ability, other.ability)
+        for mine, other in pairs
+        if mine.ability is not None and other.ability is not None
     ]
-    known = [(mine, other, a, b) for mine, other, a, b in shared if a is not None and b is not None]
-    places = _places([a for _, _, a, _ in known]), _places([b for _, _, _, b in known])
-    apart = _apart(known)
-    return tuple(
-        SlopeLine(
-            agent=mine.agent,
-            group=mine.group,
-            one=place,
-            two=other_place,
-            places_one=mine.places,
-            places_two=other.places,
-            ability_one=a,
-            ability_two=b,
-            apart=differs,
-        )
-        for (mine, other, a, b), place, other_place, differs in zip(known, *places, apart, strict=True)
-    )
+    places = [tied_places(np.array([line[k] for line in known], dtype=np.float64)).tolist() for k in (2, 3)]
+    return [
+        SlopeLine(mine, other, place, other_place, differs)
+        for (mine, other, *_), place, other_place, differs in zip(known, *places, _apart(known), strict=True)
+    ]
 
 
 def _apart(known: Sequence[tuple[RankedAgent, RankedAgent, float, float]]) -> list[bool]:
@@ -186,11 +147,6 @@ def _apart(known: Sequence[tuple[RankedAgent, RankedAgent, float, float]]) -> li
     distance, error = (ability - ability.mean(axis=1, keepdims=True)) / spread, error / spread
     far: list[bool] = (np.abs(distance[0] - distance[1]) > ndtri(0.975) * np.hypot(*error)).tolist()
     return far
-
-
-def _places(abilities: Sequence[float]) -> list[int]:
-    places: list[int] = tied_places(np.array(abilities, dtype=np.float64)).tolist()
-    return places
 
 
 def _answers(mine: Verdicts, against: Floats) -> Table:

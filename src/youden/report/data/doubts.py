@@ -7,7 +7,7 @@ their abilities explain, or nothing at all. Thresholds stand where they are used
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,51 +21,66 @@ from youden.stats.partners import LinkedPairs, PairMeans, linked_pairs
 from youden.stats.trials.comparisons import tied_places
 from youden.text.tables import Table, fixed
 from youden.types.finding import Fact, Finding
-from youden.types.pool import Bools, Floats, ReadOnly, or_none
+from youden.types.pool import Bools, Floats, or_none
 
 FEWEST = 5
 """With fewer agents a rank correlation says nothing."""
 
 
-@dataclass(frozen=True)
 class GroupLine:
-    """A user-named group: how it agrees, and the ranking with its agents scoring nobody.
+    """How a group of agents agrees, and how much it decides.
 
-    inside, across: mean agreement in the group, and with the others; others: of these with each other, as they answer now; None
-    where nothing was seen of one of the first two. share: of the pool, in [0, 1], from which a coalition that always agrees
-    stands above the group; None where the group agrees less inside than with others, and needs no coalition to lose.
-    correlation: Spearman of the agents outside it, None where under 5 are left; moved, most: who moves most, and how many places.
+    `inside`, `across` and `others` are the mean agreement of pairs within the group, with others, and among others; `share`
+    is the share of the pool from which on agents that always agree would beat the group; all None if one is not known,
+    `share` also if the group agrees less inside. Without the group as partners, the others rank at `correlation` to the full
+    ranking, and `moved` moves most, by `most` places; None for too few others.
+
+    Notes
+    -----
+    share = (FF − FB)/((FF − FB) + (1 − FB)) for agreements FF inside and FB across: at a share p of agents that always agree, and
+    agree with the group as the others do, (1 − p)·FF + p·FB = (1 − p)·FB + p.
     """
 
-    group: str
-    n_agents: int
-    inside: float | None = None
-    across: float | None = None
-    others: float | None = None
-    share: float | None = None
-    correlation: float | None = None
-    moved: str | None = None
-    most: int = 0
+    def __init__(self, group: str, pairs: PairMeans, inside: Bools, *, residual: Floats, agents: Sequence[str]) -> None:
+        """residual : float array (n_agents, n_agents): agreement less what the pair's two effects explain."""
+        self.group, self.n_agents = group, int(inside.sum())
+        self.inside: float | None = None
+        self.across: float | None = None
+        self.others: float | None = None
+        self.share: float | None = None
+        self.correlation: float | None = None
+        self.moved: str | None = None
+        self.most = 0
+        outside = ~inside
+        own, across = _mean_over(pairs, inside, inside), _mean_over(pairs, inside, outside)
+        if across < 1 and not np.isnan(own):
+            gap = own - across
+            self.inside, self.across, self.others = own, across, _mean_over(pairs, outside, outside)
+            self.share = gap / (gap + (1 - across)) if gap > 0 else None
+        if inside.all() or outside.sum() < FEWEST:
+            return
+        whole, part = (
+            _row_means(residual[:, partners], pairs.met[:, partners])[outside]
+            for partners in (np.ones_like(inside), outside)
+        )
+        self.correlation = _spearman(whole, part)
+        if self.correlation is not None:
+            moved = np.abs(tied_places(whole) - tied_places(part))
+            self.most = int(moved.max())
+            self.moved = agents[int(np.flatnonzero(outside)[moved.argmax()])]
 
 
-def group_lines(of: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> tuple[GroupLine, ...]:
-    """One for each named group of which anything is known, those whose agreement is known first.
-
-    share p* = (FF − FB)/((FF − FB) + (BB − FB)), F its agents, B a coalition: a share p of the pool that always agrees (BB = 1),
-    and with the group as the others do (FB), then scores as high as the group: (1 − p)·FF + p·FB = (1 − p)·FB + p·BB.
-    Without the group: with a the additive effects of all pairs, partners P say θ_i = mean of m_ik − a_k over k in P that i met.
-
-    Source: none in the paper.
-    """
-    named = dict.fromkeys(group for group in groups if group is not None)
-    rest = of.mean - effects_of_pairs(of.met.astype(np.float64), np.where(of.met, of.mean, 0.0).sum(axis=1))
-    found = []
-    for group in named:
-        inside = np.array([one == group for one in groups], dtype=np.bool_)
-        line = _without(rest, of.met, inside, agents, _agreement(of, inside, GroupLine(group, int(inside.sum()))))
-        if line.inside is not None or line.correlation is not None:
-            found.append(line)
-    return tuple(sorted(found, key=lambda line: line.inside is None))
+def group_lines(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
+    """Describe each group of which something is known, those with an agreement first. groups: one per agent, or None."""
+    residual = pairs.mean - effects_of_pairs(
+        pairs.met.astype(np.float64), np.where(pairs.met, pairs.mean, 0.0).sum(axis=1)
+    )
+    lines = []
+    for group in dict.fromkeys(group for group in groups if group is not None):
+        inside = np.array([name == group for name in groups], dtype=np.bool_)
+        lines.append(GroupLine(group, pairs, inside, residual=residual, agents=agents))
+    known = [line for line in lines if line.inside is not None or line.correlation is not None]
+    return sorted(known, key=lambda line: line.inside is None)
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
@@ -86,46 +101,22 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     return Table("Group by group", heads, "lrrrrrl", rows)
 
 
-def _agreement(of: PairMeans, inside: Bools, line: GroupLine) -> GroupLine:
-    own, across, others = (_over(of, *both) for both in ((inside, inside), (inside, ~inside), (~inside, ~inside)))
-    if np.isnan(own) or np.isnan(across) or across >= 1:
-        return line
-    gap = own - across
-    share = gap / (gap + (1 - across)) if gap > 0 else None
-    return replace(line, inside=own, across=across, others=others, share=share)
-
-
-def _without(rest: Floats, met: Bools, inside: Bools, agents: Sequence[str], line: GroupLine) -> GroupLine:
-    outside = ~inside
-    if inside.all() or not inside.any() or outside.sum() < FEWEST:
-        return line
-    whole, part = (_mean(rest[:, partners], met[:, partners])[outside] for partners in (outside | inside, outside))
-    correlation = _spearman(whole, part)
-    if correlation is None:
-        return line
-    moved = np.abs(tied_places(whole) - tied_places(part))
-    most = int(np.argmax(moved))
-    return replace(
-        line, correlation=correlation, moved=agents[int(np.flatnonzero(outside)[most])], most=int(moved[most])
-    )
-
-
 def agreeing_share(of: PairMeans, *, least: float) -> float | None:
     """Share of the pairs that met whose agreement is `least` or more; None without a pair."""
     pairs = np.triu(of.met, 1)
     return float((of.mean[pairs] >= least).mean()) if pairs.any() else None
 
 
-def _mean(value: Floats, met: Bools) -> Floats:
+def _row_means(value: Floats, met: Bools) -> Floats:
     n = met.sum(axis=1)
     total = np.where(met, value, 0.0).sum(axis=1)
     mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
     return mean
 
 
-def _over(of: PairMeans, one: Bools, two: Bools) -> float:
-    pairs = of.met & one[:, None] & two
-    return float(of.mean[pairs].mean()) if pairs.any() else float("nan")
+def _mean_over(pairs: PairMeans, rows: Bools, columns: Bools) -> float:
+    chosen = pairs.met & rows[:, None] & columns
+    return float(pairs.mean[chosen].mean()) if chosen.any() else float("nan")
 
 
 def _spearman(one: Floats, two: Floats) -> float | None:
@@ -149,47 +140,40 @@ class BeyondPair:
     residual: float
 
 
-@dataclass(frozen=True, eq=False)
-class PairGrid(ReadOnly):
-    """float[n, n] each, agents best first, by `agents_per_row`; NaN where two never met.
+class PairGrid:
+    """Agreement of pairs and its residual, float (n, n), best agents first; bins of `agents_per_row` agents in a large pool.
 
-    agreement: of pairs, both orders, items' own means taken off; residual: less a_i + a_k; linked: bool[n, n], a tile with a
-    linked pair. names: at the edges. clusters: agents linked to each other; beyond: their pairs, the largest residual first.
+    `linked` marks tiles with linked pairs; `clusters` names the agents that links connect; `beyond` has the linked pairs, the
+    largest residual first.
     """
 
-    names: tuple[str, ...]
-    agreement: Floats
-    residual: Floats
-    linked: Bools
-    agents_per_row: int
-    clusters: tuple[tuple[str, ...], ...]
-    beyond: tuple[BeyondPair, ...]
-
-
-def pair_grid(
-    of: PairMeans, found: LinkedPairs, agents: Sequence[str], ranked: Sequence[str], *, most: int = MOST_A_SIDE
-) -> PairGrid:
-    """agents: ids in matrix order; ranked: the same, best first."""
-    place = {agent: k for k, agent in enumerate(agents)}
-    order = np.array([place[agent] for agent in ranked], dtype=np.int64)
-    square = np.ix_(order, order)
-    size = max(1, -(-len(order) // most))
-    off = ~np.eye(len(order), dtype=np.bool_)
-    agreement, residual = (np.where(off, matrix[square], np.nan) for matrix in (of.mean, found.residual))
-    first, second = np.nonzero(np.triu(found.linked & ~np.eye(len(agents), dtype=np.bool_)))
-    beyond = [
-        BeyondPair(agents[i], agents[k], float(of.mean[i, k]), float(found.residual[i, k]))
-        for i, k in zip(first.tolist(), second.tolist(), strict=True)
-    ]
-    return PairGrid(
-        names=edges(ranked, size),
-        agreement=binned(agreement, size, size),
-        residual=binned(residual, size, size),
-        linked=binned((found.linked[square] & off).astype(np.float64), size, size) > 0,
-        agents_per_row=size,
-        clusters=tuple(tuple(agents[k] for k in cluster) for cluster in found.clusters),
-        beyond=tuple(sorted(beyond, key=lambda pair: -np.nan_to_num(pair.residual))),
-    )
+    def __init__(
+        self,
+        pairs: PairMeans,
+        links: LinkedPairs,
+        agents: Sequence[str],
+        ranked: Sequence[str],
+        *,
+        most: int = MOST_A_SIDE,
+    ) -> None:
+        position = {agent: k for k, agent in enumerate(agents)}
+        order = np.array([position[agent] for agent in ranked], dtype=np.int64)
+        square = np.ix_(order, order)
+        size = self.agents_per_row = max(1, -(-len(order) // most))
+        off_diagonal = ~np.eye(len(order), dtype=np.bool_)
+        self.names = edges(ranked, size)
+        self.agreement, self.residual = (
+            binned(np.where(off_diagonal, matrix[square], np.nan), size, size)
+            for matrix in (pairs.mean, links.residual)
+        )
+        self.linked = binned((links.linked[square] & off_diagonal).astype(np.float64), size, size) > 0
+        self.clusters = [tuple(agents[k] for k in cluster) for cluster in links.clusters]
+        first, second = np.nonzero(np.triu(links.linked, 1))
+        beyond = [
+            BeyondPair(agents[i], agents[k], float(pairs.mean[i, k]), float(links.residual[i, k]))
+            for i, k in zip(first.tolist(), second.tolist(), strict=True)
+        ]
+        self.beyond = sorted(beyond, key=lambda pair: -np.nan_to_num(pair.residual))
 
 
 HALVES = 0.8
@@ -228,7 +212,7 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     if pairs is None:
         return Doubts(None, (), (_signal(summary),))
     lines = group_lines(pairs, groups, agents)
-    grid = pair_grid(pairs, linked_pairs(pairs), agents, [row.agent for row in summary.ranking])
+    grid = PairGrid(pairs, linked_pairs(pairs), agents, [row.agent for row in summary.ranking])
     found = [
         _signal(summary),
         _agreeing(grid, summary),
@@ -238,7 +222,7 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
         *_coalition([line for line in lines if line.inside is not None]),
         *_spread(agreeing_share(pairs, least=AGREED)),
     ]
-    return Doubts(grid, lines, tuple(sorted(found, key=lambda doubt: doubt.severity != "warning")))
+    return Doubts(grid, tuple(lines), tuple(sorted(found, key=lambda doubt: doubt.severity != "warning")))
 
 
 def _doubt(slug: str, says: str, *, speaks: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:

@@ -23,15 +23,6 @@ MAX_TILES = 12_000
 
 
 @dataclass(frozen=True, eq=False)
-class AgentTiles(ReadOnly):
-    """The agent × agent matrix in one order, as it is drawn. value: float[n, n], NaN where never asked; names: at the edges."""
-
-    value: Floats
-    names: tuple[str, ...]
-    agents_per_tile: int
-
-
-@dataclass(frozen=True, eq=False)
 class AgentGrid(ReadOnly):
     """How often the judge saw two agents' responses to one item as one source, less the false-positive rate.
 
@@ -44,32 +35,12 @@ class AgentGrid(ReadOnly):
     by_rank: Positions
     by_cluster: Positions
 
-    def tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> AgentTiles:
-        """In this order of agents, at most about `max_tiles` tiles: means over blocks where there are more agents."""
+    def tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
+        """Return values, names and agents per tile in this order of agents, as means over at most about `max_tiles` tiles."""
         per_tile = -(-len(order) // math.isqrt(max_tiles))
         value = self.value[np.ix_(order, order)]
         names = edges([self.agents[position] for position in order], per_tile)
-        return AgentTiles(value if per_tile == 1 else binned(value, per_tile, per_tile), names, per_tile)
-
-
-@dataclass(frozen=True, eq=False)
-class CellGrid(ReadOnly):
-    """Scores and residuals of agents on items, agents best first, items easiest first.
-
-    score, residual: float[rows, columns], means over `agents_per_row` × `items_per_column` cells; NaN where none was seen.
-    residual = score − prediction of the additive fit. rows, columns: what stands at the edges.
-    """
-
-    score: Floats
-    residual: Floats
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    agents_per_row: int
-    items_per_column: int
-
-    @property
-    def is_binned(self) -> bool:
-        return self.agents_per_row * self.items_per_column > 1
+        return value if per_tile == 1 else binned(value, per_tile, per_tile), names, per_tile
 
 
 def agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
@@ -98,27 +69,30 @@ def cluster_order(value: Floats) -> Positions:
     return np.asarray(leaves_list(linkage(squareform(distance, checks=False), "average")), dtype=np.int64)
 
 
-def cell_grid(evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX_TILES) -> CellGrid:
-    """The agent × item matrices, at most about `max_tiles` of each."""
-    scores = evidence.scores
-    place = {agent: position for position, agent in enumerate(scores.agent_ids)}
-    rows = np.array([place[agent] for agent in ranked], dtype=np.int64)
-    at, value, _ = scores.cells
-    n = np.bincount(at.item, minlength=at.n_items)
-    ease = np.divide(np.bincount(at.item, value, at.n_items), n, out=np.full(len(n), -2.0), where=n > 0)
-    columns = np.argsort(-ease, kind="stable")
-    per_row, per_column = bin_sizes((at.n_agents, at.n_items), max_tiles)
-    tile = _bins(rows, per_row, at.n_agents)[at.agent], _bins(columns, per_column, at.n_items)[at.item]
-    shape = -(-len(rows) // per_row), -(-len(columns) // per_column)
-    residual = value - evidence.predicted.at(at.agent, at.item)
-    return CellGrid(
-        score=_tile_means(tile, value, shape),
-        residual=_tile_means(tile, residual, shape),
-        rows=edges([scores.agent_ids[i] for i in rows], per_row),
-        columns=edges([scores.item_ids[j] for j in columns], per_column),
-        agents_per_row=per_row,
-        items_per_column=per_column,
-    )
+class CellGrid:
+    """Scores of agents on items and what the fit does not explain of them, float (rows, columns), NaN if never seen.
+
+    Rows are agents, best first, columns items, easiest first. A tile of a binned grid is the mean of what was seen of
+    `agents_per_row` agents on `items_per_column` items.
+    """
+
+    def __init__(self, evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX_TILES) -> None:
+        scores = evidence.scores
+        position = {agent: k for k, agent in enumerate(scores.agent_ids)}
+        rows = np.array([position[agent] for agent in ranked], dtype=np.int64)
+        at, value, _ = scores.cells
+        n = np.bincount(at.item, minlength=at.n_items)
+        ease = np.divide(np.bincount(at.item, value, at.n_items), n, out=np.full(len(n), -2.0), where=n > 0)
+        columns = np.argsort(-ease, kind="stable")
+        per_row, per_column = self.agents_per_row, self.items_per_column = bin_sizes(
+            (at.n_agents, at.n_items), max_tiles
+        )
+        tile = _bins(rows, per_row, at.n_agents)[at.agent], _bins(columns, per_column, at.n_items)[at.item]
+        shape = -(-len(rows) // per_row), -(-len(columns) // per_column)
+        self.score = _tile_means(tile, value, shape)
+        self.residual = _tile_means(tile, value - evidence.predicted.at(at.agent, at.item), shape)
+        self.rows = edges([scores.agent_ids[i] for i in rows], per_row)
+        self.columns = edges([scores.item_ids[j] for j in columns], per_column)
 
 
 def _bins(order: Positions, size: int, n: int) -> Positions:

@@ -16,12 +16,12 @@ import regex
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
-from youden.report.data.evidence import ReportTexts, ToldApart
+from youden.report.data.evidence import Evidence
 from youden.stats.trials.comparisons import tied_places
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
 from youden.text.tables import Table, fixed, two_sided
-from youden.types import Finding
+from youden.types import Finding, Pool
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.types.facts import CHANCE, AgentMove, ChoiceFacts, RankedBy, RankingRow
 from youden.types.label_facts import Agreement, LabelFacts, QualityFacts, Validation
@@ -133,15 +133,16 @@ def rank_agents(
     )
 
 
-def tied_by_difference(told: ToldApart, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
-    """Who is told apart from whom by the error of their difference."""
-    at = {agent: position for position, agent in enumerate(agent_ids)}
-    order = np.array([at[agent.agent] for agent in ranking], dtype=np.int64)
-    alike: dict[str, tuple[str, ...] | None] = {}
-    for one in order.tolist():
-        others = order[~told.apart[one, order] & (order != one)].tolist()
-        alike[agent_ids[one]] = tuple(agent_ids[other] for other in others) if told.known[one] else None
-    return alike
+def tied_by_difference(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
+    """Return each agent's not significantly different others, in the order of the ranking; None for an agent without interval."""
+    position = {agent: k for k, agent in enumerate(evidence.agent_ids)}
+    order = np.array([position[agent.agent] for agent in ranking], dtype=np.int64)
+    tied: dict[str, tuple[str, ...] | None] = {}
+    for k in order.tolist():
+        others = order[~evidence.significant[k, order] & (order != k)].tolist()
+        names = tuple(evidence.agent_ids[other] for other in others)
+        tied[evidence.agent_ids[k]] = names if evidence.is_compared[k] else None
+    return tied
 
 
 def _range(low: int, high: int) -> str:
@@ -167,27 +168,16 @@ class ItemLine(ItemRow):
     text: str | None
 
 
-@dataclass(frozen=True)
 class Items:
-    """All items easiest first (unseen ones last), and the ends of that list with their texts."""
+    """Items from the easiest to the hardest, items without difficulty last; the hardest and the easiest of them."""
 
-    ordered: tuple[ItemLine, ...]
-    hardest: tuple[ItemLine, ...]
-    easiest: tuple[ItemLine, ...]
-
-
-def order_items(folder: RunFolder, texts: ReportTexts) -> Items:
-    """The items of `items.csv` by difficulty. Raises: RunFolderError."""
-    prompts = {item.id: item.prompt for item in texts.pool.items} if texts.pool else {}
-    lines = [ItemLine(**vars(row), text=_excerpt(prompts.get(row.item))) for row in folder.read_items()]
-    known = sorted((line for line in lines if line.difficulty is not None), key=lambda line: line.difficulty or 0.0)
-    unknown = [line for line in lines if line.difficulty is None]
-    n = min(N_SHOWN, len(known) // 2)
-    return Items(
-        ordered=tuple(known + unknown),
-        hardest=tuple(reversed(known[len(known) - n :])),
-        easiest=tuple(known[:n]),
-    )
+    def __init__(self, folder: RunFolder, pool: Pool | None) -> None:
+        prompts = {item.id: item.prompt for item in pool.items} if pool else {}
+        lines = [ItemLine(**vars(row), text=_excerpt(prompts.get(row.item))) for row in folder.read_items()]
+        known = sorted((line for line in lines if line.difficulty is not None), key=lambda line: line.difficulty or 0.0)
+        n = min(N_SHOWN, len(known) // 2)
+        self.ordered = known + [line for line in lines if line.difficulty is None]
+        self.hardest, self.easiest = known[len(known) - n :][::-1], known[:n]
 
 
 def _excerpt(prompt: str | None) -> str | None:

@@ -5,94 +5,69 @@ Its parts are questions, in this order: who is best, can I believe it, what did 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.report.data.doubts import Doubts, look_for_doubts
-from youden.report.data.evidence import Evidence, gather, open_texts
-from youden.report.data.grids import (
-    AgentGrid,
-    CellGrid,
-    FalseAlarm,
-    HoldoutPoints,
-    agent_grid,
-    cell_grid,
-    holdout_points,
-    mean_of_both,
-)
-from youden.report.data.opened_trials import AskedPrompt, Sample, find_sources, sample_trials
-from youden.report.data.ranking_tables import Items, Tied, order_items, tied_by_difference
-from youden.report.data.summary import Summary, summarise_run
-from youden.report.data.trial_reading import LEAST_PARTNERS, CostFacts, JudgeQuality, TrialReading, count_cost
-from youden.report.data.trial_rows import Kind, TrialLine
-from youden.report.data.warnings import Group, advise, grouped
+from youden.report.data.evidence import Evidence, Sources
+from youden.report.data.grids import AgentGrid, CellGrid, FalseAlarm, agent_grid, holdout_points, mean_of_both
+from youden.report.data.opened_trials import TrialSample
+from youden.report.data.ranking_tables import Items, tied_by_difference
+from youden.report.data.summary import Summary
+from youden.report.data.trial_reading import AT_ONCE, LEAST_PARTNERS, JudgeQuality, Latency, TrialReading, reused_usd
+from youden.report.data.warnings import advise, grouped
 from youden.streams import own_stream
-from youden.types import Finding
-from youden.types.pool import Floats, Positions
-from youden.types.results import CurlCurve
+from youden.types.pool import Floats, Ids, Json, Positions
 
 N_SHOWN = 5
 """Partners and items at either end of one agent."""
 
 
-@dataclass(frozen=True)
-class Near:
-    """A partner or an item by its position. value: agreement with the partner, or the score on the item; beyond: on an item,
-    score less its prediction, None for a partner."""
-
-    position: int
-    value: float
-    beyond: float | None = None
-
-
-@dataclass(frozen=True)
 class AgentPage:
-    """One agent, by its position. found: what was found about it, in words; high, low: partners it agrees with most and least;
-    gains, loses: items where it scores furthest above and below what its ability lets one expect; worst: rows of trials."""
+    """What is known of one agent: findings, partners, items and trials.
 
-    position: int
-    found: tuple[str, ...]
-    high: tuple[Near, ...]
-    low: tuple[Near, ...]
-    gains: tuple[Near, ...]
-    loses: tuple[Near, ...]
-    worst: tuple[int, ...]
+    `high` and `low` are the partners it agrees with most and least, as (position, agreement); `gains` and `loses` the items
+    on which it scores furthest above and below what its ability predicts, as (position, score, residual); `worst` are rows of
+    trials.
+    """
+
+    def __init__(
+        self,
+        agreement: Floats,
+        item: Ids | Positions,
+        score: Floats,
+        residual: Floats,
+        *,
+        found: Sequence[str],
+        worst: Sequence[int],
+    ) -> None:
+        """agreement : float array (n_agents,); item, score, residual : arrays (n_seen,) of the items on which it was seen."""
+        self.found, self.worst = found, worst
+        self.high, self.low = ([(k, float(agreement[k])) for k in end] for end in _ends(agreement))
+        self.gains, self.loses = (
+            [(int(item[j]), float(score[j]), float(residual[j])) for j in end if sign * residual[j] > 0]
+            for sign, end in zip((1, -1), _ends(residual), strict=True)
+        )
 
 
 def _agent_pages(
-    evidence: Evidence,
-    summary: Summary,
-    grid: AgentGrid,
-    doubts: Doubts,
-    worst: Sequence[Sequence[int]],
-) -> tuple[AgentPage, ...]:
-    """One page an agent, in the order of the rates. worst: as `WorstTrials` gives them."""
+    evidence: Evidence, summary: Summary, grid: AgentGrid, doubts: Doubts, worst: Sequence[Sequence[int]]
+) -> list[AgentPage]:
+    """Make one page per agent, in the order of the grid. worst: rows of each agent's worst trials, empty for an imported run."""
     at, score, _ = evidence.scores.cells
     of_agents = np.split(at.by_agent, np.cumsum(np.bincount(at.agent, minlength=at.n_agents))[:-1])
     agreement = mean_of_both(grid.value, unseen=np.nan)
     np.fill_diagonal(agreement, np.nan)
     pages = []
     for k, agent in enumerate(grid.agents):
-        high, low = _ends(agreement[k])
         item, own = at.item[of_agents[k]], score[of_agents[k]]
-        beyond = own - evidence.predicted.at(k, item)
-        gains, loses = _ends(beyond)
-        pages.append(
-            AgentPage(
-                position=k,
-                found=tuple(findings(agent, summary, doubts)),
-                high=tuple(Near(i, float(agreement[k, i])) for i in high),
-                low=tuple(Near(i, float(agreement[k, i])) for i in low),
-                gains=tuple(Near(int(item[j]), float(own[j]), float(beyond[j])) for j in gains if beyond[j] > 0),
-                loses=tuple(Near(int(item[j]), float(own[j]), float(beyond[j])) for j in loses if beyond[j] < 0),
-                worst=tuple(worst[k]) if worst else (),
-            )
-        )
-    return tuple(pages)
+        residual = own - evidence.predicted.at(k, item)
+        found, rows = list(findings(agent, summary, doubts)), worst[k] if worst else []
+        pages.append(AgentPage(agreement[k], item, own, residual, found=found, worst=rows))
+    return pages
 
 
 def findings(agent: str, summary: Summary, doubts: Doubts) -> Iterator[str]:
@@ -119,98 +94,53 @@ def _ends(value: Floats) -> tuple[list[int], list[int]]:
     return order[::-1][: min(N_SHOWN, len(order) - n)].tolist(), order[:n].tolist()
 
 
-@dataclass(frozen=True)
-class TrialFacts:
-    """The trials of a judged run. n_of_kind: of all of them, not of the sample; prompt: None where it cannot be shown; worst:
-    the trials that cost agents most, which their pages name, by row."""
-
-    sample: Sample
-    n_of_kind: dict[Kind, int]
-    prompt: AskedPrompt | None
-    worst: tuple[TrialLine, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
 class ReportData:
-    """Everything the page shows. tied: who is not told apart from whom; cost, trials, judge: None for an imported run; holdout:
-    None without one; groups: the advice as it is shown; pages: one an agent, in the order of `agents.agents`; partners_seen: as
-    the function of that name."""
+    """Everything that a report shows of a run.
 
-    summary: Summary
-    tied: Tied
-    advice: tuple[Finding, ...]
-    groups: tuple[Group, ...]
-    doubts: Doubts
-    agents: AgentGrid
-    cells: CellGrid
-    items: Items
-    curl: tuple[CurlCurve, ...]
-    alarms: tuple[FalseAlarm, ...]
-    holdout: HoldoutPoints | None
-    cost: CostFacts | None
-    trials: TrialFacts | None
-    item_ids: tuple[str, ...]
-    pages: tuple[AgentPage, ...]
-    judge: JudgeQuality | None
-    partners_seen: float | None
+    `tied` has for each agent the agents that are not significantly different; `plan`, `trials` and `judge` are None
+    for an imported run; `groups` is the advice as it is shown; `pages` has one page per agent, in the order of `agents.agents`.
+    """
+
+    def __init__(self, folder: RunFolder, *, seed: int = 0) -> None:
+        """Read a fitted run's folder and its answer store. seed: of the trials that are shown opened.
+
+        Raises: RunFolderError; JudgeError [store-damaged].
+        """
+        summary = self.summary = Summary(folder)
+        evidence = Evidence(folder)
+        source, ranked = evidence.trials, [agent.agent for agent in summary.ranking]
+        sources = Sources(folder, None if source is None else source.asked)
+        self.plan = None if source is None else source.plan
+        self.judge_settings: Mapping[str, Json] = {} if source is None else source.judge
+        self.trials: TrialSample | None = None
+        self.judge: JudgeQuality | None = None
+        self.latency: Latency | None = None
+        self.alarms: tuple[FalseAlarm, ...] = ()
+        self.reused_usd: float | None = None
+        worst: Sequence[Sequence[int]] = ()
+        if source is not None:
+            reading = TrialReading(source, evidence.predicted)
+            worst = reading.worst
+            # Every agent's worst trial, then every agent's second worst, and so on.
+            ahead = list(dict.fromkeys(row for rows in zip_longest(*worst) for row in rows if row is not None))
+            self.trials = TrialSample(reading, sources, rng=own_stream(seed), ahead=ahead)
+            self.judge, self.alarms, self.latency = reading.judge, reading.alarms, reading.latency
+            if summary.calls is not None and summary.calls.n_reused and source.n_trials <= AT_ONCE:
+                self.reused_usd = reused_usd(folder)
+        self.partners_seen = evidence.partners_seen
+        self.advice = tuple(advise(summary, sources.missing, additivity=self.curl_tells))
+        self.doubts = look_for_doubts(evidence, summary)
+        self.groups = grouped(self.advice, self.doubts, headline=summary.headline)
+        self.tied = tied_by_difference(evidence, summary.ranking)
+        self.agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
+        self.cells = CellGrid(evidence, ranked)
+        self.items = Items(folder, sources.pool)
+        self.curl, self.holdout = folder.read_curl(), holdout_points(evidence)
+        self.item_ids = evidence.item_ids
+        self.pages = _agent_pages(evidence, summary, self.agents, self.doubts, worst)
 
     @property
     def curl_tells(self) -> bool:
-        """Whether curl and additivity speak of the scores, and not of noise."""
-        return _tells(self.summary, self.partners_seen)
-
-
-def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
-    """Collect a report from the files of a run, its pool and its store where they are still there.
-
-    seed: of the sample of trials.
-
-    Raises: RunFolderError naming the file that is missing and the command that makes it.
-    """
-    summary = summarise_run(folder)
-    evidence = gather(folder)
-    texts = open_texts(folder)
-    ranked = [agent.agent for agent in summary.ranking]
-    alarms: tuple[FalseAlarm, ...] = ()
-    trials, cost, judge = None, None, None
-    worst: tuple[tuple[int, ...], ...] = ()
-    notes = [] if texts.why_not is None else [texts.why_not]
-    if evidence.trials is not None:
-        read = TrialReading(evidence.trials, evidence.predicted)
-        sources = find_sources(folder, texts, evidence.trials.asked)
-        notes = list(sources.missing)
-        worst = read.worst
-        # Every agent's worst trial, then every agent's second worst, and so on.
-        ahead = list(dict.fromkeys(row for rows in zip_longest(*worst) for row in rows if row is not None))
-        sample = sample_trials(read, sources, rng=own_stream(seed), ahead=ahead)
-        trials = TrialFacts(sample, read.n_of_kind, sources.prompt, tuple(read.lines(ahead)))
-        judge, alarms = read.judge, read.alarms
-        if (calls := summary.facts.calls) is not None:
-            cost = count_cost(folder, evidence.trials, latency=read.latency, calls=calls)
-    seen = evidence.partners_seen
-    advice = tuple(advise(summary, notes, additivity=_tells(summary, seen)))
-    doubts = look_for_doubts(evidence, summary)
-    agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
-    return ReportData(
-        summary=summary,
-        tied=tied_by_difference(evidence.told, evidence.agent_ids, summary.ranking),
-        advice=advice,
-        groups=grouped(advice, doubts, headline=summary.headline),
-        doubts=doubts,
-        agents=agents,
-        cells=cell_grid(evidence, ranked),
-        items=order_items(folder, texts),
-        curl=folder.read_curl(),
-        alarms=alarms,
-        holdout=holdout_points(evidence),
-        cost=cost,
-        trials=trials,
-        item_ids=evidence.item_ids,
-        pages=_agent_pages(evidence, summary, agents, doubts, worst),
-        judge=judge,
-        partners_seen=seen,
-    )
-
-
-def _tells(summary: Summary, seen: float | None) -> bool:
-    return bool(summary.links) and seen is not None and seen >= LEAST_PARTNERS
+        """Whether cells were compared with enough partners that curl and R² mean something."""
+        seen = self.partners_seen
+        return bool(self.summary.links) and seen is not None and seen >= LEAST_PARTNERS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
@@ -19,11 +18,9 @@ from youden.report.data.ranking_tables import (
 )
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, bar, fixed, two_sided
-from youden.types import Finding
 from youden.types.columns import TableColumn
-from youden.types.facts import CallFacts, LinkFacts, RunFacts
-from youden.types.label_facts import QualityFacts, Validation
-from youden.types.results import ABOUT, ScoreKind, WhatMoves
+from youden.types.facts import LinkFacts
+from youden.types.results import ABOUT, ScoreKind
 from youden.workflows.extend import extension_words
 
 ABILITY = (
@@ -60,35 +57,30 @@ def _with_error(value: float, error: float | None) -> str:
 MOST_CHANCES = 5
 
 
-@dataclass(frozen=True)
 class Summary:
-    """The head of a report. n_compared: items on which a comparison was answered.
+    """What the terminal, the first lines of a report and `--json` show of a fitted run.
 
-    judge: its name, None for an imported run; judged_on: the day its answers were last written, as 2026-11-22 (UTC).
-
-    labels: how far the ranking agrees with labels, None where it was held against none; quality: what labels and ability say;
-    moves: what moves the ranking, None where nobody looked. calibration: a line on the judge's stored calibration, None if none.
+    `n_compared` counts the items on which agents were compared; `n_missing_cells` is None for an imported run; `warnings` are
+    findings of the run and of its labels; `labels`, `quality` and `moves` are None if they are not there or out of date.
     """
 
-    name: str
-    n_agents: int
-    n_items: int
-    n_compared: int
-    n_missing_cells: int | None
-    headline: str
-    warnings: tuple[Finding, ...]
-    ranking: tuple[RankedAgent, ...]
-    links: tuple[Link, ...]
-    calls: CallFacts | None
-    facts: RunFacts
-    labels: Validation | None
-    quality: QualityFacts | None
-    moves: WhatMoves | None
-    signature: str
-    command: str
-    judge: str | None
-    judged_on: str
-    calibration: str | None
+    def __init__(self, folder: RunFolder) -> None:
+        """Raises: RunFolderError if the folder has no fitted run."""
+        facts, pool, signature = folder.read_facts(), folder.read_pool(), folder.read_signature()
+        self.labels, stale = current_labels(folder)
+        self.name, self.facts, self.calls = folder.path.resolve().name, facts, facts.calls
+        self.n_agents, self.n_items, self.n_compared = len(pool.agents), len(pool.item_ids), folder.n_compared(pool)
+        self.n_missing_cells = pool.n_missing
+        leaders = (one.leader for one in facts.standings.values() if one.leader and facts.ranked_by == "plain")
+        self.headline = " ".join([facts.recommendation.text, *leaders])
+        self.warnings = facts.warnings if stale is None else (*facts.warnings, stale)
+        self.ranking = rank_agents(headed_by(folder.read_ranking(), facts.ranked_by), pool, facts.choice)
+        self.links = [(kind, link, row) for kind, table in facts.links.items() for link, row in table.items()]
+        self.quality = current_quality(folder)
+        self.moves = folder.read_moves() if folder.has("moves.json") else None
+        judge = signature.parts.get("judge")
+        self.judge, self.judged_on = judge if isinstance(judge, str) else None, _day(folder)
+        self.signature, self.command, self.calibration = signature.text, folder.command(), folder.calibration
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -228,45 +220,6 @@ def _bar(agent: RankedAgent, cells: int) -> str:
     if agent.bar is None:
         return ""
     return bar(agent.bar.low, agent.bar.middle, agent.bar.low + agent.bar.width, cells=cells)
-
-
-def summarise_run(folder: RunFolder) -> Summary:
-    """The head of a fitted run's report.
-
-    Raises: RunFolderError naming the file that is missing and the command that makes it.
-    """
-    facts = folder.read_facts()
-    pool = folder.read_pool()
-    ranking = rank_agents(headed_by(folder.read_ranking(), facts.ranked_by), pool, facts.choice)
-    labels, stale = current_labels(folder)
-    signature = folder.read_signature()
-    judge = signature.parts.get("judge")
-    return Summary(
-        name=folder.path.resolve().name,
-        n_agents=len(pool.agents),
-        n_items=len(pool.item_ids),
-        n_compared=folder.n_compared(pool),
-        n_missing_cells=pool.n_missing,
-        headline=" ".join(
-            [
-                facts.recommendation.text,
-                *(one.leader for one in facts.standings.values() if one.leader and facts.ranked_by == "plain"),
-            ]
-        ),
-        warnings=facts.warnings if stale is None else (*facts.warnings, stale),
-        ranking=ranking,
-        links=tuple((kind, link, line) for kind, table in facts.links.items() for link, line in table.items()),
-        calls=facts.calls,
-        facts=facts,
-        labels=labels,
-        quality=current_quality(folder),
-        moves=folder.read_moves() if folder.has("moves.json") else None,
-        signature=signature.text,
-        command=folder.command(),
-        judge=judge if isinstance(judge, str) else None,
-        judged_on=_day(folder),
-        calibration=folder.calibration,
-    )
 
 
 def _day(folder: RunFolder) -> str:

@@ -29,7 +29,6 @@ from youden.report.data.grids import FalseAlarm, false_alarms
 from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, surprising
 from youden.stats.trials.false_positives import YesCounts
 from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.facts import CallFacts
 from youden.types.pool import Floats, Positions
 
 MAX_TIMED = 1_000_000
@@ -45,23 +44,6 @@ class Latency:
     p90: float
     p99: float
     n_sampled: int | None = None
-
-
-@dataclass(frozen=True)
-class CostFacts:
-    """What was asked of whom, and how long calls took.
-
-    notes: the plan's. latency: None where nothing was timed. reused_usd: what the answers that were not asked for this run cost
-    when they were; None where that cannot be told, as in a run that is read in blocks.
-    """
-
-    design: str
-    independent: str
-    seed: int
-    notes: tuple[str, ...]
-    latency: Latency | None
-    reused_usd: float | None
-    judge: tuple[tuple[str, str], ...]
 
 
 class Seconds:
@@ -86,21 +68,7 @@ class Seconds:
         return Latency(self._n, median, p90, p99, None if self._step == 1 else len(timed))
 
 
-def count_cost(folder: RunFolder, source: TrialSource, *, latency: Latency | None, calls: CallFacts) -> CostFacts:
-    """The cost of a judged run. calls: as `youden fit` counted them."""
-    plan = source.plan
-    return CostFacts(
-        design=plan.design,
-        independent=plan.independent,
-        seed=plan.seed,
-        notes=plan.notes,
-        latency=latency,
-        reused_usd=_reused_usd(folder) if calls.n_reused and source.n_trials <= AT_ONCE else None,
-        judge=tuple((name, str(value)) for name, value in source.judge.items()),
-    )
-
-
-def _reused_usd(folder: RunFolder) -> float | None:
+def reused_usd(folder: RunFolder) -> float | None:
     result = folder.read_verdicts(folder.read_plan())
     if result.key is None:
         return None
@@ -119,50 +87,51 @@ LEAST_PARTNERS = 0.5
 """Below this share of a cell's partners the scores of single cells are mostly noise, and curl says nothing of additivity."""
 
 
-@dataclass(frozen=True)
 class JudgeQuality:
-    """tpr, fpr: mean answer to responses to one item, and to two items; None where none of that arm answered.
+    """Mean answers of both trial types, over chunks of rows, and the agreement of repeated answers.
 
-    yes: the shares of either that are a yes, where answers are graded or odds, so that the means are no shares; else None.
-    again: the same two texts in the same order; turned: in the other order; None where that was never asked.
+    `again` is the agreement of answers about the same two texts in the same order, `turned` in the other order; None if there are
+    none.
     """
 
-    tpr: float | None
-    fpr: float | None
-    yes: tuple[float, float] | None
-    again: AnswerAgreement | None
-    turned: AnswerAgreement | None
+    def __init__(self) -> None:
+        self._sums = {PAIRED: np.zeros(3), INDEPENDENT: np.zeros(3)}
+        self._is_graded = False
+        self.again: AnswerAgreement | None = None
+        self.turned: AnswerAgreement | None = None
+
+    def add(self, rows: TrialRows) -> None:
+        answered = rows.columns["missing"] == 0
+        for arm in self._sums:
+            used = answered & (rows.columns["arm"] == arm)
+            answer, hard = rows.columns["answer"][used], rows.columns["hard"][used]
+            self._sums[arm] += len(answer), answer.sum(), hard.sum()
+            self._is_graded |= bool((answer != hard).any())
+
+    @property
+    def tpr(self) -> float | None:
+        """Mean answer to paired trials; None if none was answered."""
+        return self._mean(PAIRED, 1)
+
+    @property
+    def fpr(self) -> float | None:
+        """Mean answer to independent trials; None if none was answered."""
+        return self._mean(INDEPENDENT, 1)
+
+    @property
+    def yes(self) -> tuple[float, float] | None:
+        """Shares of yes-answers in both trial types, if answers are graded, so that the means are no shares; else None."""
+        tpr, fpr = self._mean(PAIRED, 2), self._mean(INDEPENDENT, 2)
+        return None if tpr is None or fpr is None or not self._is_graded else (tpr, fpr)
 
     @property
     def j(self) -> float | None:
         """Youden's J = TPR − FPR, over all pairs of agents."""
         return None if self.tpr is None or self.fpr is None else self.tpr - self.fpr
 
-
-class ArmMeans:
-    """The mean answer of either arm, and how much of it is a yes, over blocks of rows."""
-
-    def __init__(self) -> None:
-        self._sums = {PAIRED: np.zeros(3), INDEPENDENT: np.zeros(3)}
-        self._between = False
-
-    def add(self, rows: TrialRows) -> None:
-        answered = rows.columns["missing"] == 0
-        for arm in self._sums:
-            of = answered & (rows.columns["arm"] == arm)
-            answer, hard = rows.columns["answer"][of], rows.columns["hard"][of]
-            self._sums[arm] += len(answer), answer.sum(), hard.sum()
-            self._between |= bool((answer != hard).any())
-
-    def quality(self, *, again: AnswerAgreement | None, turned: AnswerAgreement | None) -> JudgeQuality:
-        """What was added."""
-        (tpr, yes), (fpr, false_yes) = (self._means(arm) for arm in (PAIRED, INDEPENDENT))
-        shares = None if yes is None or false_yes is None or not self._between else (yes, false_yes)
-        return JudgeQuality(tpr, fpr, shares, again, turned)
-
-    def _means(self, arm: int) -> tuple[float, float] | tuple[None, None]:
-        n, total, n_yes = self._sums[arm].tolist()
-        return (total / n, n_yes / n) if n else (None, None)
+    def _mean(self, arm: int, column: int) -> float | None:
+        n = self._sums[arm][0]
+        return float(self._sums[arm][column] / n) if n else None
 
 
 N_SHOWN = 5
@@ -257,7 +226,7 @@ class TrialReading:
         self._source = source
         n, plan = source.n_trials, source.plan
         code, self._kind = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int8)
-        arms, apart, worst, seconds = ArmMeans(), YesCounts(plan.n_agents), WorstTrials(plan, predicted), Seconds(n)
+        arms, apart, worst, seconds = JudgeQuality(), YesCounts(plan.n_agents), WorstTrials(plan, predicted), Seconds(n)
         for block in source.blocks:
             rows = TrialRows(block.again(), plan, start=block.start)
             own = slice(block.start, block.start + block.n_rows)
@@ -270,7 +239,8 @@ class TrialReading:
         repeats = repeats_of(code)
         self._differ = repeats.differ
         self._kind[repeats.differ & (self._kind > _DIFFER)] = _DIFFER
-        self.judge = arms.quality(again=repeats.again, turned=repeats.turned)
+        arms.again, arms.turned = repeats.again, repeats.turned
+        self.judge = arms
         self.alarms, self.latency = false_alarms(apart, plan.agent_ids), seconds.latency
         self.worst = worst.rows
         self._lines: dict[int, TrialLine] = {}

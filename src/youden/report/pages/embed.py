@@ -8,10 +8,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import orjson
@@ -22,8 +21,9 @@ from youden.pipeline.variance_components import moves_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
 from youden.report.data.doubts import groups_table
+from youden.report.data.opened_trials import TrialSample
 from youden.report.data.ranking_tables import RankedAgent, disagreements_table, labels_table, moved_table, shown
-from youden.report.data.report import AgentPage, ReportData, TrialFacts
+from youden.report.data.report import AgentPage, ReportData
 from youden.report.data.summary import links_table
 from youden.report.data.trial_rows import TrialLine
 from youden.text.printable import printable
@@ -32,9 +32,6 @@ from youden.text.tables import fixed
 from youden.types.finding import kind_of
 from youden.types.pool import Json
 from youden.workflows.quality import quality_table
-
-if TYPE_CHECKING:
-    from youden.report.charts.marks import Figure
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -82,7 +79,7 @@ def report_figures(data: ReportData) -> dict[str, Json]:
         return {}
     from youden.report.charts.figures import figures
 
-    return {figure.slug: figure_json(figure) for figure in figures(data)}
+    return {figure.slug: figure.to_json() for figure in figures(data)}
 
 
 def comparison_figures(data: Comparison) -> dict[str, Json]:
@@ -91,7 +88,7 @@ def comparison_figures(data: Comparison) -> dict[str, Json]:
         return {}
     from youden.report.charts.studies import slope
 
-    return {"slope": figure_json(slope(data))}
+    return {"slope": slope(data).to_json()}
 
 
 def live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
@@ -101,19 +98,7 @@ def live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float
     from youden.report.charts.figures import ranking_figure
 
     figure = ranking_figure(agents, level=level, source=f"the store, {n_answered:,} answers so far")
-    return {figure.slug: figure_json(figure)}
-
-
-def figure_json(figure: Figure) -> dict[str, Json]:
-    """What a page needs to draw and to describe a figure."""
-    return {
-        "title": figure.title,
-        "note": figure.note,
-        "source": figure.source,
-        "spec": figure.spec,
-        "frame": figure.frame.packed(),
-        "canvas": figure.canvas,
-    }
+    return {figure.slug: figure.to_json()}
 
 
 def agent_data(data: ReportData) -> dict[str, Json]:
@@ -121,14 +106,14 @@ def agent_data(data: ReportData) -> dict[str, Json]:
     trials."""
     known = {name: k for k, name in enumerate(data.agents.agents)}
     ranked = {known[row.agent]: row for row in data.summary.ranking}
-    items = {near.position for page in data.pages for near in (*page.gains, *page.loses)}
+    items = {item for page in data.pages for item, _, _ in (*page.gains, *page.loses)}
     worst = () if data.trials is None else data.trials.worst
     items |= {item for line in worst for item in (line.item, line.other_item) if item is not None}
     return {
         "names": [printable(name) for name in data.agents.agents],
         "items": _named(data.item_ids, sorted(items)),
         "order": list(ranked),
-        "pages": {str(page.position): _agent_page(page, ranked[page.position], data) for page in data.pages},
+        "pages": {str(k): _agent_page(page, ranked[k], data) for k, page in enumerate(data.pages)},
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst],
     }
@@ -146,10 +131,9 @@ def _agent_page(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str
         "shown": [f"{column.heading} {printable(shown(row, column))}" for column in data.summary.columns],
         "tied": None if tied is None else len(tied),
         "found": [printable(text) for text in page.found],
-        "partners": [[[near.position, _rounded(near.value)] for near in end] for end in (page.high, page.low)],
+        "partners": [[[k, _rounded(value)] for k, value in end] for end in (page.high, page.low)],
         "items": [
-            [[near.position, _rounded(near.value), _rounded(near.beyond)] for near in end]
-            for end in (page.gains, page.loses)
+            [[j, _rounded(score), _rounded(residual)] for j, score, residual in end] for end in (page.gains, page.loses)
         ],
         "worst": list(page.worst),
     }
@@ -160,25 +144,24 @@ def _rounded(value: float | None) -> float | None:
 
 
 def trial_data(
-    trials: TrialFacts | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
+    trials: TrialSample | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
 ) -> dict[str, Json] | None:
     """The sample of trials in columns with the names that it speaks of, by position, if the page is to carry it; None for an
     imported run."""
     if trials is None:
         return None
-    sample = trials.sample
-    lines = [vars(line) for line in sample.lines] if sampled else []
+    lines = [vars(line) for line in trials.lines] if sampled else []
     if not any(line["first_repeat"] for line in lines):
         lines = [{name: value for name, value in line.items() if not name.endswith("_repeat")} for line in lines]
     return {
-        **names_in(sample.lines if sampled else (), agents, items),
+        **names_in(trials.lines if sampled else (), agents, items),
         "lines": [list(line.values()) for line in lines],
         "columns": list(lines[0]) if lines else [],
-        "texts": list(sample.texts) if sampled else [],
-        "first": list(sample.first),
-        "second": list(sample.second),
-        "raw": list(sample.raw) if sampled else [],
-        "prompt": None if trials.prompt is None else asdict(trials.prompt),
+        "texts": list(trials.texts) if sampled else [],
+        "first": list(trials.first),
+        "second": list(trials.second),
+        "raw": list(trials.raw) if sampled else [],
+        "prompt": trials.prompt,
     }
 
 

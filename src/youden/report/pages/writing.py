@@ -19,8 +19,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
-from youden.report.data.comparison import Comparison, compare_runs
-from youden.report.data.report import ReportData, build_report
+from youden.report.data.comparison import Comparison
+from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY, Summary
 from youden.report.pages import embed
 from youden.stats.trials.noninferiority import Verdict
@@ -89,7 +89,7 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
     figures: dict[str, Json] = {}
     shown = []
     for number, part in enumerate(parts, start=1):
-        named = {f"{figure.slug}-{number}": embed.figure_json(figure) for figure in part.figures}
+        named = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
         figures |= named
         shown.append((part.name, part.signature, part.words, list(named)))
     return _render("study.html", figures=figures, live=None, home=None, title=title, parts=shown)
@@ -162,8 +162,7 @@ def render_markdown(data: ReportData) -> str:
             f"{run.calls.n_missing:,} without an answer. "
         ]
         if run.calls.n_reused:
-            cost = None if data.cost is None else data.cost.reused_usd
-            then = "" if cost is None else f"; they cost ${cost:,.4f} then"
+            then = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f} then"
             lines += [f"{counted(run.calls.n_reused, 'answer', 'was', 'were')} asked before this run{then}. "]
     if (held := run.facts.holdout) is not None:
         lines += [f"Held-out cells: RMSE {held.rmse:.3f} on {held.n_cells:,} cells ({held.rule}). "]
@@ -267,7 +266,7 @@ def write_report(folder: RunFolder) -> ReportData:
 
 def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
     """The report as HTML, at `out` or as the folder's report.html. Raises: RunFolderError."""
-    data = build_report(folder)
+    data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
     write_file(path, render_page(data))
     return path, data
@@ -276,7 +275,7 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Rep
 def write_comparison(one: RunFolder, two: RunFolder, *, out: Path | None = None) -> Path:
     """Both runs side by side, at `out` or in the first one's folder. Raises: RunFolderError."""
     path = one.file(f"against-{two.path.resolve().name}.html") if out is None else out
-    write_file(path, render_comparison(compare_runs(one, two)))
+    write_file(path, render_comparison(Comparison(one, two)))
     return path
 
 
@@ -284,7 +283,7 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
     """One figure. Raises: RunFolderError; ConfigError [unknown-chart], [pictures-missing]."""
     vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out
-    drawn = draw(picture_spec(build_report(folder), slug), kind)
+    drawn = draw(picture_spec(ReportData(folder), slug), kind)
     with replacing(path) as fresh:
         fresh.write_bytes(drawn)
     return path
@@ -357,7 +356,7 @@ def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
 
 def markdown(folder: RunFolder) -> str:
     """A summary as Markdown. Raises: RunFolderError."""
-    return render_markdown(build_report(folder))
+    return render_markdown(ReportData(folder))
 
 
 def ranking_csv(folder: RunFolder) -> str:

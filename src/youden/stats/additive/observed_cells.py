@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import coo_array, issparse
 
 from youden.errors import StatisticsError
-from youden.stats.base.estimator import no_cells
+from youden.stats.base.estimator import RealColumn, as_matrix, as_reals, no_cells
 
 IdColumn = NDArray[np.int32] | NDArray[np.int64]
-RealColumn = NDArray[np.float32] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +79,8 @@ def check_cells(
     [weights-negative], [scores-empty].
     """
     agents, items = np.asarray(agent), np.asarray(item)
-    scores = _reals(score, noun="scores")
-    weights = None if weight is None else _reals(weight, noun="weights")
+    scores = as_reals(score, noun="scores")
+    weights = None if weight is None else as_reals(weight, noun="weights")
     columns = [agents, items, scores] if weights is None else [agents, items, scores, weights]
     if scores.ndim != 1 or any(column.shape != scores.shape for column in columns):
         raise StatisticsError(
@@ -116,13 +115,11 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     Raises: StatisticsError [scores-shape], [weights-shape], and those of `check_cells`.
     """
     if issparse(matrix):
-        return _cells_of_entries(matrix, weight=weight)
-    scores = _reals(matrix, noun="scores")
-    if scores.ndim != 2:
-        raise StatisticsError(
-            f"Scores came with the shape {scores.shape}. Give a matrix of agents × items, NaN where unseen.",
-            slug="scores-shape",
-        )
+        entries = coo_array(matrix)
+        n_agents, n_items = entries.shape
+        columns = entries.row, entries.col, entries.data
+        return check_cells(*columns, n_agents=n_agents, n_items=n_items, weight=weight)
+    scores = as_matrix(matrix)
     seen = ~np.isnan(scores)
     agent, item = np.nonzero(seen)
     weights = None if weight is None else np.asarray(weight)
@@ -136,12 +133,6 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
         weights = weights[seen]
     n_agents, n_items = scores.shape
     return check_cells(agent, item, scores[seen], n_agents=n_agents, n_items=n_items, weight=weights)
-
-
-def _cells_of_entries(matrix: Any, *, weight: ArrayLike | None) -> Cells:
-    entries = matrix.tocoo()
-    n_agents, n_items = entries.shape
-    return check_cells(entries.row, entries.col, entries.data, n_agents=n_agents, n_items=n_items, weight=weight)
 
 
 def check_range(cells: Cells) -> None:
@@ -167,16 +158,6 @@ def _weighted(cells: Cells, weights: RealColumn) -> Cells:
     if high == 0:
         raise no_cells(f"{len(weights)} rows, none of positive weight")
     return cells if low > 0 else cells.where(weights > 0)
-
-
-def _reals(column: Any, *, noun: str) -> RealColumn:
-    array = np.asarray(column)
-    try:
-        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise StatisticsError(
-            f"The {noun} are not an array of numbers: {error}. Give floats.", slug=f"{noun}-numeric"
-        ) from error
 
 
 def _ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:

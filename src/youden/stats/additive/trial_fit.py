@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -84,7 +84,7 @@ def trial_fit(blocks: Blocks, *, n_agents: int, n_items: int) -> TrialFit | None
     shrink = (K - 2) / (K - 1)
     parts = _Parts(n_agents, n_items)
     whole = np.where(seen, sums.weight, 1.0)
-    moves = partial(_moves, blocks, _Solved(effect, inverse, whole, shrink))
+    moves = partial(_moves, blocks, effect, inverse, whole=whole, shrink=shrink)
     covariance = covariance_of_blocks(
         ((one.by_item, one.weight / whole[:, None]) for one in moves(parts=parts)),
         n_clusters=sums.n_clusters,
@@ -126,18 +126,10 @@ def _sums(blocks: Iterable[PairBlock], K: int) -> _Sums:
     return of
 
 
-class _Solved(NamedTuple):
-    """effect: float[K], a; inverse: float[K, K], P; whole: float[K], weights of agents' trials, no 0; shrink: (K−2)/(K−1)."""
-
-    effect: Floats
-    inverse: Floats
-    whole: Floats
-    shrink: float
-
-
-def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Iterator[ItemMoves]:
-    effect, inverse, K = of.effect, of.inverse, len(of.effect)
-    own = np.diag(inverse)
+def _moves(
+    blocks: Blocks, effect: Floats, inverse: Floats, *, whole: Floats, shrink: float, parts: _Parts | None = None
+) -> Iterator[ItemMoves]:
+    K, own = len(effect), np.diag(inverse)
     for block in blocks():
         i, k, j, w = block.first, block.second, block.levels, block.weight
         A = _of_levels(block, w, K)
@@ -155,7 +147,7 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
             parts.add(block, error, free, K)
             parts.add_items(_of_items(block, level))
         E = by_cell(block, moving, K)
-        yield ItemMoves(of.shrink * (inverse @ E), E / of.whole[:, None], by_cell(block, w, K))
+        yield ItemMoves(shrink * (inverse @ E), E / whole[:, None], by_cell(block, w, K))
 
 
 class _Parts:

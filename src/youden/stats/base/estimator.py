@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from youden.errors import StatisticsError
 from youden.types import Scores
 from youden.types.cells import ScoredCells
 from youden.types.pool import Floats
+
+RealColumn = NDArray[np.float32] | NDArray[np.float64]
 
 
 def check_score_matrix(
@@ -22,12 +24,7 @@ def check_score_matrix(
 
     Raises: StatisticsError [scores-numeric], [scores-shape], [scores-infinite], [scores-range].
     """
-    scores = _as_floats(value, noun="scores")
-    if scores.ndim != 2:
-        raise StatisticsError(
-            f"Scores came with the shape {scores.shape}. Give a matrix of agents × items, NaN where unseen.",
-            slug="scores-shape",
-        )
+    scores = np.asarray(as_matrix(value), dtype=np.float64)
     broken = np.abs(scores) > 1
     if not broken.any():
         return scores
@@ -112,9 +109,25 @@ def no_cells(arrived: str) -> StatisticsError:
     )
 
 
-def _as_floats(array: ArrayLike, *, noun: str) -> Floats:
+def as_matrix(array: ArrayLike) -> RealColumn:
+    """Return scores as a matrix of agents × items of floats, float32 as it is.
+
+    Raises: StatisticsError [scores-numeric], [scores-shape].
+    """
+    scores = as_reals(array, noun="scores")
+    if scores.ndim != 2:
+        raise StatisticsError(
+            f"Scores came with the shape {scores.shape}. Give a matrix of agents × items, NaN where unseen.",
+            slug="scores-shape",
+        )
+    return scores
+
+
+def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
+    """Return an array of floats, float32 as it is. Raises: StatisticsError [<noun>-numeric]."""
+    found = np.asarray(array)
     try:
-        return np.asarray(array, dtype=np.float64)
+        return found if found.dtype in (np.float32, np.float64) else found.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise StatisticsError(
             f"The {noun} are not an array of numbers: {error}. Give floats.", slug=f"{noun}-numeric"

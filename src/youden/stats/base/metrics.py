@@ -136,7 +136,7 @@ def auc_interval(
     for bounds in (low, high):
         if bounds.shape != ability.shape:
             raise shapes_differ(ability, bounds)
-    z = _z(level)
+    z = normal_quantile(level)
     if (low > high).any():
         raise StatisticsError("An ability's interval ends before it begins. Give low ≤ high.", slug="interval-order")
     value = float(_auc(ability[None, :], positive)[0])
@@ -165,7 +165,7 @@ def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Met
     """
     from scipy.optimize import brentq
 
-    z = _z(level)
+    z = normal_quantile(level)
     positive = _check_groups(ability, positive)
     value = ranking_auc(ability, positive)
     n_pairs = int(positive.sum()) * int((~positive).sum())
@@ -199,7 +199,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
         raise _missing(int(np.isnan(squared).sum()), "observed cells have no prediction")
     mean = float(squared.mean())
     varies = len(squared) > 1 and np.ptp(squared) > 0
-    margin = _z(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if varies else np.nan
+    margin = normal_quantile(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if varies else np.nan
     low, high = np.sqrt(np.maximum([mean - margin, mean + margin], 0.0)).tolist()
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 
@@ -219,18 +219,19 @@ def _fisher(value: float, variance: float, *, n: int, level: float, method: str)
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
     if 1 - abs(value) < 1e-12:
         return Metric(value, np.nan, np.nan, level, "none: a perfect rank correlation gives none")
-    margin = _z(level) * np.sqrt(variance)
+    margin = normal_quantile(level) * np.sqrt(variance)
     low, high = np.tanh(np.arctanh(value) + np.array([-margin, margin])).tolist()
     return Metric(value, low, high, level, method)
 
 
-def _z(level: float) -> float:
+def normal_quantile(level: float) -> float:
+    """Return z of a two-sided interval at `level`. Raises: StatisticsError [level]."""
     check_level(level)
     return float(ndtri((1 + level) / 2))
 
 
 def _check(ability: Floats, reference: Floats, *, level: float) -> None:
-    _z(level)
+    normal_quantile(level)
     if ability.shape != reference.shape or ability.ndim != 1:
         raise shapes_differ(ability, reference)
     if missing := int((np.isnan(ability) | np.isnan(reference)).sum()):

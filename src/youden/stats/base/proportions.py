@@ -11,11 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.special import ndtri
-
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import check_level
-from youden.stats.base.metrics import Metric
+from youden.stats.base.metrics import Metric, normal_quantile
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,14 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
     >>> found.low, round(found.high, 3)
     (0.0, 0.114)
     """
-    check_level(level)
+    z = normal_quantile(level)
     if not 0 <= n_yes <= n < math.inf:
         raise StatisticsError(
             f"{n_yes} yeses of {n} trials arrived. Give counts, no more yeses than trials.", slug="counts"
         )
     if n == 0:
         return Proportion(n_yes, n, math.nan, math.nan, math.nan, level)
-    z, p = _z(level), n_yes / n
+    p = n_yes / n
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return Proportion(
@@ -87,7 +84,7 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
     Raises: StatisticsError [counts], [level].
     Source: Agresti and Min (2005), Statistics in Medicine 24, 729–740.
     """
-    check_level(level)
+    z = normal_quantile(level)
     if min(n_first, n_second) < 0 or n_first + n_second > n:
         raise StatisticsError(
             f"{n_first} and {n_second} answers of {n} pairs changed. Give counts, together no more than the pairs.",
@@ -97,9 +94,5 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
     if n == 0:
         return Metric(math.nan, math.nan, math.nan, level, method)
     one, other = (n_first + 0.5) / (n + 2), (n_second + 0.5) / (n + 2)
-    half = _z(level) * math.sqrt((one + other - (one - other) ** 2) / (n + 2))
+    half = z * math.sqrt((one + other - (one - other) ** 2) / (n + 2))
     return Metric((n_first - n_second) / n, max(-1.0, one - other - half), min(1.0, one - other + half), level, method)
-
-
-def _z(level: float) -> float:
-    return float(ndtri((1 + level) / 2))

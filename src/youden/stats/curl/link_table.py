@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.stats.additive.clipped_linear import explained
+from youden.stats.additive.solver import solve_additive
 from youden.stats.base.estimator import check_score_matrix, check_scored_cells
 from youden.stats.base.links import LINKS
-from youden.stats.curl.additivity import additive_residuals
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
 from youden.streams import own_stream
@@ -166,6 +166,12 @@ def _cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
     return at, value[at.agent, at.item]
 
 
+def _additive_residuals(at: CellIndex, value: Floats) -> Floats:
+    """Return what the best additive fit leaves of each cell: float (n_cells,)."""
+    fit = solve_additive(at.agent, at.item, value, n_agents=at.n_agents, n_items=at.n_items, constraint="none")
+    return np.asarray(value - fit.ability[at.agent] + fit.difficulty[at.item])
+
+
 def _row(of: _Measured, at: CellIndex) -> LinkFacts:
     found = of.curl.quantiles((0.5, 0.95))
     (median, p95), (median_error, p95_error) = found.value.tolist(), found.error.tolist()
@@ -176,7 +182,7 @@ def _row(of: _Measured, at: CellIndex) -> LinkFacts:
         sd=of.sd,
         median_scaled=median / of.sd if varies else None,
         p95_scaled=p95 / of.sd if varies else None,
-        r2=explained(of.value, additive_residuals(at, of.value)) if varies else None,
+        r2=explained(of.value, _additive_residuals(at, of.value)) if varies else None,
         n_rectangles=of.n_rectangles,
         n_sampled=of.n_sampled,
         median_error=None if of.n_sampled is None else median_error,

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
-from youden.stats.base.estimator import check_score_matrix
+from youden.stats.base.estimator import as_matrix, check_score_matrix
 from youden.stats.base.links import LINKS
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
 from youden.types.pool import Floats, Positions
@@ -137,12 +137,7 @@ def curl_ecdf(matrix: Floats, at: ArrayLike) -> Floats:
 
 
 def _checked_gaps(matrix: Floats) -> _Gaps:
-    scores = np.asarray(matrix, dtype=np.float64)
-    if scores.ndim != 2:
-        raise StatisticsError(
-            f"Scores must be a matrix of agents × items: got the shape {scores.shape}. Pass a two-dimensional array.",
-            slug="scores-shape",
-        )
+    scores = np.asarray(as_matrix(matrix), dtype=np.float64)
     if np.isinf(scores).any():
         raise StatisticsError(
             f"{int(np.isinf(scores).sum())} scores are infinite. Clip them before changing scale; NaN means missing.",

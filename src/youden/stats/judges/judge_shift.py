@@ -18,118 +18,87 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import NOTHING, check_level
-from youden.stats.judges.curved_relation import CurvedRelation, curved_relation
+from youden.stats.judges.curved_relation import curved_relation
 from youden.stats.trials.comparisons import holm
 from youden.stats.trials.noninferiority import unseen_share
-from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+from youden.types.pool import Bools, Floats, Ids
 
 LEAST_TRIALS_AN_AGENT = 4
 """Trials that both judges answered, an agent, below which nothing is said of agents."""
 
 
-@dataclass(frozen=True, eq=False)
-class JudgeShift(ReadOnly):
-    """The other judge against the one, on paired trials, for the K agents with trials that both answered.
+class JudgeShift:
+    """How one judge's answers on paired trials differ from another's, agent by agent.
 
-    agents: int[K], which of all agents these are, ascending. one: float[K], the one's agent effects a (y ≈ a_i + a_k) over all
-    it answered; other: float[K], the other's e, had it answered as much; covariance: float[K, K] of e. one_seen, other_seen:
-    float[K], effects from the trials both answered alone.
-    slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
-    curve: in a, from which `label_shift` reads what a label adds. shift: float[K], off it, 0 where it is nothing but rounding;
-    low, high: its interval; p_holm: float[K], of no shift beyond what agents differ by. n_trials: answered by both; n_of: int[K],
-    of an agent. level: of the intervals.
-    reliability, other_reliability: share of the spread of `one`, of `other`, over agents that is not its own error, in [0, 1].
+    Agents are the positions `agents`, those of which the first judge answered a trial that both answered: `one` and `other`,
+    float (n,), are their additive effects under the judges, `other` as predicted for all that the first judged, with its
+    `covariance`; `one_seen` and `other_seen` are those of the trials that both answered. `slope` is that of `other` on `one`.
+    `shift` with its bounds `low` and `high` and `p_holm` is what `curve` leaves of each agent; `n_of` counts an agent's
+    trials. The reliabilities are the shares of the variance of `one` and of `other` over agents that are not sampling
+    variance.
+
+    Notes
+    -----
+    Least squares of y_other = α_i + α_k + β·y_one over trials that both answered: the noise of a trial that both judges saw
+    cancels as far as they agree. e = α + βa extends this to all trials of the first judge (two-phase sampling). Shifts are
+    residuals from a curve in a, so that a judge with another threshold shifts no agent; Student t, Holm. If the judges never
+    differ, the n trials of an agent still allow a shift of 1 − .025^(1/n).
+
+    References
+    ----------
+    Cochran (1977), Sampling Techniques, §12.6.
     """
 
-    agents: Positions
-    one: Floats
-    other: Floats
-    covariance: Floats
-    one_seen: Floats
-    other_seen: Floats
-    slope: float
-    curve: CurvedRelation
-    shift: Floats
-    low: Floats
-    high: Floats
-    p_holm: Floats
-    n_trials: int
-    n_of: Positions
-    level: float
-    reliability: float
-    other_reliability: float
+    def __init__(
+        self, first: Ids, second: Ids, one: Floats, other: Floats, *, n_agents: int, level: float = 0.95
+    ) -> None:
+        """Compare two judges' answers to the same paired trials, NaN if missing: float (n_trials,) each.
+
+        Raises
+        ------
+        StatisticsError
+            [shift-few] if both answered too few trials; [level].
+        """
+        check_level(level)
+        both = ~(np.isnan(one) | np.isnan(other))
+        known = np.bincount(np.append(first[both], second[both]), minlength=n_agents) > 0
+        K, n = int(known.sum()), int(both.sum())
+        if K < 3 or 2 * n < LEAST_TRIALS_AN_AGENT * K:
+            raise StatisticsError(
+                f"Both judges answered {n} paired trials of {K} agents; shifts of agents need {LEAST_TRIALS_AN_AGENT} trials "
+                "each and 3 agents. Judge more trials with both.",
+                slug="shift-few",
+            )
+        place = np.cumsum(known) - 1
+        answered = ~np.isnan(one) & known[first] & known[second]
+        mine = place[first[answered]], place[second[answered]]
+        a, unscaled = _effects(*mine, one[answered], K)
+        doubt = _doubt(*mine, one[answered] - a[mine[0]] - a[mine[1]], unscaled)
+        i, k = place[first[both]], place[second[both]]
+        solved, inverse = _effects(i, k, other[both], K, beside=one[both])
+        fitted = solved[i] + solved[k] + solved[K] * one[both]
+        variance = _variance(other[both] - fitted, K + 1)
+        onto = np.column_stack([np.eye(K), a])
+        e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
+        line = np.column_stack([np.ones(K), a - a.mean()])
+        curve = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both], doubt=doubt)
+        half = student.ppf((1 + level) / 2, curve.freedom) * curve.error
+        self.agents, self.one, self.other, self.covariance = np.flatnonzero(known), a, e, covariance
+        self.one_seen, self.other_seen = _effects(i, k, one[both], K)[0], _effects(i, k, other[both], K)[0]
+        self.slope, self.curve = float((np.linalg.pinv(line) @ e)[1]), curve
+        self.shift = np.where(np.abs(curve.shift) < NOTHING, 0.0, curve.shift)
+        self.low, self.high = self.shift - half, self.shift + half
+        self.p_holm, self.level = holm(curve.p_value), level
+        self.n_trials, self.n_of = n, np.bincount(np.append(i, k), minlength=K)
+        self.reliability, self.other_reliability = _reliability(a, doubt), _reliability(e, np.diag(covariance))
 
     def least_half_width(self, member: Bools, level: float) -> float:
-        """Of every interval of `member`, bool[K], against the rest: so many trials in a row may agree by chance."""
+        """Return the half-width that a shift of some agents against the others has at least: answers may hide so much."""
         return math.hypot(*(self._unseen(side, level) for side in (member, ~member)))
 
     def _unseen(self, side: Bools, level: float) -> float:
         n = self.n_of[side]
         return float(unseen_share((1 - level) / 2, n.sum()) * np.sqrt(np.average(self.curve.hidden[side], weights=n)))
-
-
-def judge_shift(
-    first: Ids, second: Ids, one: Floats, other: Floats, *, n_agents: int, level: float = 0.95
-) -> JudgeShift:
-    """What the other judge would say of each agent, and how far that is from what the one's answers lead to expect.
-
-    Least squares y_other = α_i + α_k + β·y_one over trials both answered: a trial's luck that both saw cancels as far as they
-    agree on trials (β = 1 is the plain difference). e = α + βa takes the one's answers to all its trials for those the other did
-    not see (two-phase sampling). Shifts are off a curve in a, so that a judge that is less sure, or draws the line for a yes
-    elsewhere, moves nobody. Errors of e: one variance a judge for all trials. Shifts: Student t, Holm. Where the judges never
-    differ, an agent's n trials still allow a shift of at least 1 − .025^(1/n).
-
-    first, second: int[U] in 0 … K−1; one, other: float[U], answers to paired trials, NaN where there is none.
-
-    Raises: StatisticsError [shift-few] below 4 trials an agent that both answered or below 3 agents, [level].
-    Source: regression estimator of two-phase sampling, Cochran (1977) §12.6.
-    """
-    check_level(level)
-    both = ~(np.isnan(one) | np.isnan(other))
-    known = np.bincount(np.append(first[both], second[both]), minlength=n_agents) > 0
-    K, n = int(known.sum()), int(both.sum())
-    if K < 3 or 2 * n < LEAST_TRIALS_AN_AGENT * K:
-        raise StatisticsError(
-            f"Both judges answered {n} paired trials of {K} agents; shifts of agents need {LEAST_TRIALS_AN_AGENT} trials each "
-            "and 3 agents. Judge more trials with both.",
-            slug="shift-few",
-        )
-    place = np.cumsum(known) - 1
-    answered = ~np.isnan(one) & known[first] & known[second]
-    mine = place[first[answered]], place[second[answered]]
-    a, unscaled = _effects(*mine, one[answered], K)
-    doubt = _doubt(*mine, one[answered] - a[mine[0]] - a[mine[1]], unscaled)
-    i, k = place[first[both]], place[second[both]]
-    solved, inverse = _effects(i, k, other[both], K, beside=one[both])
-    fitted = solved[i] + solved[k] + solved[K] * one[both]
-    variance = _variance(other[both] - fitted, K + 1)
-    onto = np.column_stack([np.eye(K), a])
-    e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
-    line = np.column_stack([np.ones(K), a - a.mean()])
-    slope = float((np.linalg.pinv(line) @ e)[1])
-    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both], doubt=doubt)
-    half = student.ppf((1 + level) / 2, curved.freedom) * curved.error
-    moved = np.where(np.abs(curved.shift) < NOTHING, 0.0, curved.shift)
-
-    return JudgeShift(
-        agents=np.flatnonzero(known),
-        one=a,
-        other=e,
-        covariance=covariance,
-        one_seen=_effects(i, k, one[both], K)[0],
-        other_seen=_effects(i, k, other[both], K)[0],
-        slope=slope,
-        curve=curved,
-        shift=moved,
-        low=moved - half,
-        high=moved + half,
-        p_holm=holm(curved.p_value),
-        n_trials=n,
-        n_of=np.bincount(np.append(i, k), minlength=K),
-        level=level,
-        reliability=_reliability(a, doubt),
-        other_reliability=_reliability(e, np.diag(covariance)),
-    )
 
 
 def _reliability(effect: Floats, doubt: Floats) -> float:

@@ -20,31 +20,6 @@ from youden.types.pool import Floats, Ids, ReadOnly
 _PRIOR_SLOTS = 6
 
 
-@dataclass(frozen=True, eq=False)
-class Scale(ReadOnly):
-    """What anchors' trials tell: y ≈ centre + effect_i + effect_k + level_j.
-
-    centre_variance: against all answers on these items; noise: variance of an answer beyond all this; cell_variance: the part
-    of it that is an agent's own on an item; pair_variance: of what two agents have in common beyond their effects.
-
-    effect, effect_variance: float[K0], of the additive effects, mean 0; level, level_variance: float[J], of the items, shrunk
-    to 0 by how far they differ beyond noise; an unseen item has level 0 and the variance of all. residual: float[J], mean of an
-    item's residuals, not shrunk; share: float[J], of the anchors' trials on each item.
-    """
-
-    centre: float
-    centre_variance: float
-    noise: float
-    cell_variance: float
-    pair_variance: float
-    effect: Floats
-    effect_variance: Floats
-    level: Floats
-    level_variance: Floats
-    residual: Floats
-    share: Floats
-
-
 class AddedBlock(NamedTuple):
     """Answers outside complete slots on some items, one row a trial and agent it counts for: item, numbered from 0, agent,
     partner (an anchor), slot, all of a slot in one block: int[T]; answer: float[T]."""
@@ -59,22 +34,6 @@ class AddedBlock(NamedTuple):
 
 AddedBlocks = Callable[[], Iterable[AddedBlock]]
 """All of them, block by block in the order of items, each time it is called."""
-
-
-@dataclass(frozen=True, eq=False)
-class Placed(ReadOnly):
-    """effect: float[M], on the anchors' scale; variance: float[M], linking error included; linking: float[M], that part alone.
-
-    n_trials, n_slots: int32[M]; partners: float[M, K0], shares of the anchors in an agent's trials. NaN where an agent has no
-    trial; the variance also below 2 slots.
-    """
-
-    effect: Floats
-    variance: Floats
-    linking: Floats
-    n_trials: Ids
-    n_slots: Ids
-    partners: Floats
 
 
 class _OnItems(Protocol):
@@ -93,55 +52,61 @@ def _with_items(blocks: Iterable[B]) -> Iterator[tuple[slice, B]]:
         start += block.n_items
 
 
-def scale_of(blocks: Blocks, *, ability: Floats, error: Floats, n_items: int) -> Scale:
-    """The scale of anchors with abilities and standard errors float[K0], from their own trials.
+class Scale:
+    """Effects of the anchors, on which other agents are placed, and the levels of items, both with their variances.
 
-    An ability is a mean over the other anchors, so its effect is (K0−1)/(K0−2)·(θ_i − θ̄). An item's level is the mean residual
-    of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with variances by moments.
+    An answer of agents i and k on item j is `centre` + effect_i + effect_k + level_j + noise; `level` is shrunk from the mean
+    residuals, `residual`, and `share` is each item's share of the trials. `noise` is the variance of an answer,
+    `cell_variance` and `pair_variance` are those of what an agent's answers of a slot, and answers of a pair, have in common.
 
-    blocks: answers on the scale of abilities, in the order of items, each time it is called; their levels are slots, if any, all
-    of a slot in one block. An agent without an ability has effect 0.
+    Notes
+    -----
+    An ability is a mean over the other anchors, so its effect is (K−1)/(K−2)·(θ_i − θ̄), 0 for an agent without an ability. The
+    level of item j is the mean residual of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with variances by moments; an item
+    without trials has level 0.
     """
-    centre, stretch, K = float(np.nanmean(ability)), stretch_of(len(ability)), len(ability)
-    effect = np.nan_to_num((ability - centre) / stretch)
-    n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
-    for items, block in _with_items(blocks()):
-        residual = block.value - centre - effect[block.first] - effect[block.second]
-        n[items] = np.bincount(block.item, minlength=block.n_items)
-        mean[items] = np.bincount(block.item, residual, block.n_items) / np.maximum(n[items], 1)
-        squares += float(((residual - mean[items][block.item]) ** 2).sum())
-    seen, n_trials = n > 0, int(n.sum())
-    freedom = n_trials - int(seen.sum()) - K
-    noise = squares / freedom if freedom > 0 else 0.0
-    between = max(0.0, float((mean[seen] ** 2 - noise / n[seen]).mean())) if freedom > 0 else 0.0
-    share = n / max(n_trials, 1)
-    trust = np.divide(between * n, between * n + noise, out=np.zeros(n_items), where=between * n + noise > 0)
-    product, n_products, pairs = 0.0, 0, np.zeros((3, K, K))
-    for items, block in _with_items(blocks()):
-        residual = block.value - centre - effect[block.first] - effect[block.second]
-        beyond = residual - (trust * mean)[items][block.item]
-        if block.level is not None:
-            twice = by_level(block, np.ones(len(beyond)), K) == 2
-            product += float((by_level(block, beyond, K) ** 2 - by_level(block, beyond**2, K))[twice].sum()) / 2
-            n_products += int(twice.sum())
-        pair = np.minimum(block.first, block.second).astype(np.int64) * K + np.maximum(block.first, block.second)
-        pairs += [np.bincount(pair, column, K * K).reshape(K, K) for column in (np.ones(len(pair)), beyond, beyond**2)]
-    # what an agent's two answers of a slot have in common
-    own = min(max(0.0, product / n_products), noise / 4) if n_products else 0.0
-    centre_variance = (noise - 2 * own + 4 * own * float(_left_of_items((share**2).sum(), n_items))) / max(n_trials, 1)
-    return Scale(
-        centre=centre,
-        centre_variance=centre_variance,
-        noise=noise,
-        cell_variance=own,
-        pair_variance=_pair_variance(*pairs),
-        effect=effect,
-        effect_variance=(np.nan_to_num(error) / stretch) ** 2,
-        level=trust * mean,
-        level_variance=between * (1 - trust),
-        residual=mean,
-        share=share,
-    )
+
+    def __init__(self, blocks: Blocks, *, ability: Floats, error: Floats, n_items: int) -> None:
+        """Fit the scale to the anchors' answers in complete slots, in blocks of items.
+
+        ability, error : float arrays (n_anchors,)
+            Abilities and their standard errors.
+        """
+        K, stretch = len(ability), stretch_of(len(ability))
+        centre = self.centre = float(np.nanmean(ability))
+        effect = self.effect = np.nan_to_num((ability - centre) / stretch)
+        self.effect_variance: Floats = (np.nan_to_num(error) / stretch) ** 2
+        n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
+        for items, block in _with_items(blocks()):
+            residual = block.value - centre - effect[block.first] - effect[block.second]
+            n[items] = np.bincount(block.item, minlength=block.n_items)
+            mean[items] = np.bincount(block.item, residual, block.n_items) / np.maximum(n[items], 1)
+            squares += float(((residual - mean[items][block.item]) ** 2).sum())
+        seen, n_trials = n > 0, int(n.sum())
+        df = n_trials - int(seen.sum()) - K
+        self.noise = squares / df if df > 0 else 0.0
+        between = max(0.0, float((mean[seen] ** 2 - self.noise / n[seen]).mean())) if df > 0 else 0.0
+        known = between * n + self.noise
+        trust = np.divide(between * n, known, out=np.zeros(n_items), where=known > 0)
+        self.residual, self.share = mean, n / max(n_trials, 1)
+        self.level: Floats = trust * mean
+        self.level_variance: Floats = between * (1 - trust)
+        product, n_products, pairs = 0.0, 0, np.zeros((3, K, K))
+        for items, block in _with_items(blocks()):
+            residual = block.value - centre - effect[block.first] - effect[block.second]
+            beyond = residual - self.level[items][block.item]
+            if block.level is not None:
+                twice = by_level(block, np.ones(len(beyond)), K) == 2
+                product += float((by_level(block, beyond, K) ** 2 - by_level(block, beyond**2, K))[twice].sum()) / 2
+                n_products += int(twice.sum())
+            pair = np.minimum(block.first, block.second).astype(np.int64) * K + np.maximum(block.first, block.second)
+            columns = (np.ones(len(pair)), beyond, beyond**2)
+            pairs += [np.bincount(pair, column, K * K).reshape(K, K) for column in columns]
+        self.pair_variance = _pair_variance(*pairs)
+        # what an agent's two answers of a slot have in common
+        own = self.cell_variance = min(max(0.0, product / n_products), self.noise / 4) if n_products else 0.0
+        fpc = float(_left_of_items((self.share**2).sum(), n_items))
+        self.centre_variance = (self.noise - 2 * own + 4 * own * fpc) / max(n_trials, 1)
 
 
 def _left_of_items(squares: Floats, n_items: int) -> Floats:
@@ -167,49 +132,56 @@ def stretch_of(n_anchors: int) -> float:
     return (n_anchors - 2) / (n_anchors - 1)
 
 
-def place(blocks: AddedBlocks, *, scale: Scale, n_agents: int, finite: bool = True) -> Placed:
-    """The mean of r = y − centre − effect_partner − level_item over each agent's trials, and its variance.
+class Placed:
+    """Effects of agents on the anchors' scale, by the answers that compare them with anchors.
 
-    E_si = sum of i's r − mean in slot s; u_i = S/(S−1)·ΣE²/n_i, shrunk as if the anchors' noise had been seen in 6 slots more;
-    variance = u_i/n_i·(1 − n_i/(2JK0)) + linking; linking = Σ_j (its share of item j − the anchors')²·var(level_j)
-    + Σ_k (its share of anchor k − 1/K0)²·var(effect_k), and var(centre) for agents that are no anchors themselves.
-    finite: whether the error is against these comparisons, all answered: then what an agent has of its own on an item is no error
-    as far as it met all items alike; else against more of their kind, without 1 − n_i/(2JK0) too.
+    `effect`, its `variance` (that of linking included), and `linking` alone are NaN without answers; `partners`, float (n_agents,
+    n_anchors), has the share of each anchor among an agent's partners. A variance needs answers in 2 slots.
 
-    n_agents: M. Raises: StatisticsError [trial-columns], [trial-answer].
+    Notes
+    -----
+    With r = y − centre − effect_partner − level_item, the effect is the mean of r over an agent's n trials. With E_s the sum
+    of r − mean in slot s of S, u = S/(S−1)·ΣE²/n is shrunk as if the anchors' noise had been seen in 6 slots more, and the
+    variance is u/n·(1 − n/(2JK)) + linking, with linking = Σ_j (the agent's share of item j − the anchors')²·var(level_j) +
+    Σ_k (its share of anchor k − 1/K)²·var(effect_k), plus var(centre) for agents that are no anchors.
     """
-    n_items, n_anchors = len(scale.level), len(scale.effect)
-    n, total, met = np.zeros(n_agents), np.zeros(n_agents), np.zeros((n_agents, n_anchors))
-    for items, block in _with_items(blocks()):
-        check_trials(block.item, block.agent, block.partner, block.slot, answer=block.answer)
-        n += np.bincount(block.agent, minlength=n_agents)
-        total += np.bincount(block.agent, _beyond(block, items, scale), n_agents)
-        met += _counts(block.agent, block.partner, n_agents, n_anchors)
-    effect = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
-    of_trials, partners = np.maximum(n, 1), met / np.maximum(n, 1)[:, None]
-    squares, n_slots, linking, item_squares = np.zeros((4, n_agents))
-    for items, block in _with_items(blocks()):
-        cell, where = np.unique(block.slot.astype(np.int64) * n_agents + block.agent, return_inverse=True)
-        owner = cell % n_agents
-        off = np.bincount(where, _beyond(block, items, scale) - effect[block.agent])
-        squares += np.bincount(owner, off**2, n_agents)
-        n_slots += np.bincount(owner, minlength=n_agents)
-        of_item = _counts(block.agent, block.item, n_agents, block.n_items) / of_trials[:, None]
-        linking += (of_item - scale.share[items]) ** 2 @ scale.level_variance[items]
-        item_squares += (of_item**2).sum(axis=1)
-    variance = np.full(n_agents, np.nan)
-    enough = n_slots >= 2
-    freedom = n_slots[enough] - 1
-    own = squares[enough] / n[enough] * (freedom + 1) / freedom
-    variance[enough] = (own * freedom + _PRIOR_SLOTS * scale.noise) / (freedom + _PRIOR_SLOTS) / n[enough]
-    left = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
-    linking += (partners - 1 / n_anchors) ** 2 @ scale.effect_variance
-    linking[n_anchors:] += scale.centre_variance
-    if finite and scale.cell_variance > 0:
-        of_slot = 2 * scale.cell_variance / (scale.noise + scale.cell_variance)
-        left *= 1 - of_slot + of_slot * _left_of_items(item_squares, n_items)
-    linking = np.where(n > 0, linking, np.nan)
-    return Placed(effect, variance * left + linking, linking, n.astype(np.int32), n_slots.astype(np.int32), partners)
+
+    def __init__(self, blocks: AddedBlocks, *, scale: Scale, n_agents: int, finite: bool = True) -> None:
+        """Place agents. finite: whether the variance is that on these items alone."""
+        n_items, n_anchors = len(scale.level), len(scale.effect)
+        n, total, met = np.zeros(n_agents), np.zeros(n_agents), np.zeros((n_agents, n_anchors))
+        for items, block in _with_items(blocks()):
+            check_trials(block.item, block.agent, block.partner, block.slot, answer=block.answer)
+            n += np.bincount(block.agent, minlength=n_agents)
+            total += np.bincount(block.agent, _beyond(block, items, scale), n_agents)
+            met += _counts(block.agent, block.partner, n_agents, n_anchors)
+        self.effect = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
+        of_trials = np.maximum(n, 1)
+        self.partners: Floats = met / of_trials[:, None]
+        squares, n_slots, linking, item_squares = np.zeros((4, n_agents))
+        for items, block in _with_items(blocks()):
+            cell, where = np.unique(block.slot.astype(np.int64) * n_agents + block.agent, return_inverse=True)
+            owner = cell % n_agents
+            off = np.bincount(where, _beyond(block, items, scale) - self.effect[block.agent])
+            squares += np.bincount(owner, off**2, n_agents)
+            n_slots += np.bincount(owner, minlength=n_agents)
+            of_item = _counts(block.agent, block.item, n_agents, block.n_items) / of_trials[:, None]
+            linking += (of_item - scale.share[items]) ** 2 @ scale.level_variance[items]
+            item_squares += (of_item**2).sum(axis=1)
+        variance = np.full(n_agents, np.nan)
+        enough = n_slots >= 2
+        df = n_slots[enough] - 1
+        own = squares[enough] / n[enough] * (df + 1) / df
+        variance[enough] = (own * df + _PRIOR_SLOTS * scale.noise) / (df + _PRIOR_SLOTS) / n[enough]
+        fpc = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
+        linking += (self.partners - 1 / n_anchors) ** 2 @ scale.effect_variance
+        linking[n_anchors:] += scale.centre_variance
+        if finite and scale.cell_variance > 0:
+            of_slot = 2 * scale.cell_variance / (scale.noise + scale.cell_variance)
+            fpc *= 1 - of_slot + of_slot * _left_of_items(item_squares, n_items)
+        self.linking = np.where(n > 0, linking, np.nan)
+        self.variance: Floats = variance * fpc + self.linking
+        self.n_trials, self.n_slots = n.astype(np.int32), n_slots.astype(np.int32)
 
 
 def _beyond(block: AddedBlock, items: slice, scale: Scale) -> Floats:
@@ -223,18 +195,9 @@ def _counts(agent: Ids, other: Ids, n_agents: int, n_others: int) -> Floats:
     return np.asarray(counts.reshape(n_agents, n_others), dtype=np.float64)
 
 
-class PlacedItems(NamedTuple):
-    """Of a block's items: contribution, share: float[M, B], what an item does to an agent's ability, and its share in the agent's
-    trials."""
-
-    items: slice
-    contribution: Floats
-    share: Floats
-
-
 def placed_by_item(
     blocks: AddedBlocks, placed: Placed, *, scale: Scale, anchors: Callable[[slice], Floats]
-) -> Callable[[], Iterator[PlacedItems]]:
+) -> Callable[[], Iterator[tuple[slice, Floats, Floats]]]:
     """What each item contributes to the ability of a placed agent less the anchors' mean, over items of the kind.
 
     U_ij = stretch·[Σ_{t on j} (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·level_l/r̄_l)·r̄_j] − Σ_k p_ik·U_kj, r as in `place`, p_il
@@ -249,7 +212,7 @@ def placed_by_item(
     for items, block in _with_items(blocks()):
         trusted += _counts(block.agent, block.item, n_agents, block.n_items) / n @ trust[items]
 
-    def moves() -> Iterator[PlacedItems]:
+    def moves() -> Iterator[tuple[slice, Floats, Floats]]:
         for items, block in _with_items(blocks()):
             residual = _beyond(block, items, scale) - placed.effect[block.agent]
             cell = block.agent.astype(np.int64) * block.n_items + block.item
@@ -258,7 +221,7 @@ def placed_by_item(
             of_anchors = anchors(items)
             found = stretch * (own - centre) - placed.partners @ (of_anchors - of_anchors.mean(axis=0))
             found = np.where(placed.n_trials[:, None] > 0, found, 0.0)
-            yield PlacedItems(items, found, _counts(block.agent, block.item, n_agents, block.n_items) / n)
+            yield items, found, _counts(block.agent, block.item, n_agents, block.n_items) / n
 
     return moves
 
@@ -299,7 +262,7 @@ def drift_in_slots(blocks: Blocks, *, scale: Scale) -> Drift | None:
     residuals. level = mean over slots of their mean e, on items the anchors were seen on, with the variance of that mean and of
     the centre.
 
-    blocks: as for `scale_of`, without a level where trials stand in no slot, which then are one slot an item.
+    blocks: as for `Scale`, without a level where trials stand in no slot, which then are one slot an item.
     """
     n_anchors, sums, n_slots = len(scale.effect), _MeanSums(len(scale.effect)), 0
     levels = list[Floats]()

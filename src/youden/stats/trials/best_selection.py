@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
@@ -119,20 +118,10 @@ def upper_ends(told: Differences, *, top: int, share: float) -> Floats:
     return np.asarray(end)
 
 
-class Wanting(NamedTuple):
-    """What keeps those named from being known to be near enough to the best.
+def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: float) -> tuple[Bools, float, bool]:
+    """Return which agents must be compared more, by what share of their trials, and whether that should be enough.
 
-    active: bool[K], who has to be asked more; more: how much, as a share of what was asked of them, 1 at most; ends: whether that
-    is expected to be enough.
-    """
-
-    active: Bools
-    more: float
-    ends: bool
-
-
-def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: float) -> Wanting:
-    """An upper end of θ_k − θ_i falls with the root of the trials that tell of both, and the pair that needs most decides.
+    An upper end of θ_k − θ_i falls with the root of the trials that tell of both, and the pair that needs most decides.
 
     Who is near enough by what a look of `share` says now is not asked again, unless nobody else is left to ask.
     At most as much again is asked at once, for what seems to be needed is a guess while contenders are many.
@@ -150,7 +139,7 @@ def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: flo
     active[named[unsure]] = True
     needed = ((np.maximum(hoped, goal) - gap) / (goal - np.minimum(gap, goal / 2))) ** 2
     more = MARGIN * float(np.max(needed, where=pairs, initial=1.0)) - 1
-    return Wanting(active, min(max(more, LEAST_MORE), 1.0), more <= 1)
+    return active, min(max(more, LEAST_MORE), 1.0), more <= 1
 
 
 def _own_errors(told: Differences) -> Floats:

@@ -17,16 +17,17 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import unseen_square
-from youden.stats.trials.trial_errors import ItemContributions, paired_difference
+from youden.stats.trials.trial_errors import ItemContributions
 from youden.types.pool import Floats, Positions
 
 _MOST_ITEMS = 10**6
+_PRIOR_ITEMS = 6
 _LEAST = 0.4
 """Over n items: the least share of `unseen_square` kept. Single trials that rarely fail leave the few items a skewed variance."""
 
 
 class QuietDifference(NamedTuple):
-    """value: θ_new − θ_old; variance: as `paired_difference` gives it, own and noise together.
+    """value: θ_new − θ_old; variance: own and noise together.
 
     n_items: that hold a trial of either; n_equal: as many of equal weight; hidden: `unseen_square` of what each does
     to the difference. noise: the part of the variance that more trials on the same items take away. fewest: items of the agent
@@ -59,14 +60,43 @@ def unseen_share(alpha: float, n: Floats) -> Floats:
 
 
 def quiet_difference(of: ItemContributions, new: int, old: int) -> QuietDifference:
-    """What items say of θ_new − θ_old. Raises: StatisticsError [difference-agent], [difference-items]."""
-    found = paired_difference(of, new, old)
-    share = of.weight[[new, old]].mean(axis=0)
-    n_equal = 1 / float((share**2).sum())
-    moved = (of.by_item[new] - of.by_item[old]) * n_equal
-    hidden = float(unseen_square(moved[None], np.array([found.n_items]), least=_LEAST / found.n_items)[0])
-    fewest = int((of.n_trials[[new, old]] > 0).sum(axis=1).min())
-    return QuietDifference(found.value, found.own + found.noise, found.n_items, n_equal, hidden, found.noise, fewest)
+    """Estimate θ_new − θ_old with its item-clustered variance.
+
+    Raises
+    ------
+    StatisticsError
+        [difference-agent] if an agent has no ability; [difference-items] for fewer than 2 items.
+
+    Notes
+    -----
+    The variance is n/(n−1)·v over n items, v = Σ_j (U_new,j − U_old,j)², or (v(n−1) + 6v̄)/(n+5) if that is more, v̄ being what the
+    trials of all agents vary by at as many trials. Of it, noise = (K−2)/(K−1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents: one
+    partner in K − 1 is the other agent, and what both share cancels.
+    """
+    for agent in (new, old):
+        if np.isnan(of.ability[agent]):
+            raise StatisticsError(
+                f"Agent number {agent} has no ability. Judge it before it is compared.", slug="difference-agent"
+            )
+    both, seen = [new, old], of.n_trials.any(axis=1)
+    n_by_item = of.n_trials[both]
+    n = int((n_by_item > 0).any(axis=0).sum())
+    if n < 2:
+        raise StatisticsError(f"Both agents were seen on {n} items. A difference needs 2.", slug="difference-items")
+    U, K, n_trials = of.by_item[seen], int(seen.sum()), of.n_trials.sum(axis=1)
+    per_trial = float((((U - U.mean(axis=0)) ** 2).sum(axis=1) * n_trials[seen]).sum()) / (K - 1)
+    of_all = per_trial * float((1 / n_trials[both]).sum())
+    difference = of.by_item[new] - of.by_item[old]
+    own = float((difference**2).sum())
+    variance = n / (n - 1) * max(own, (own * (n - 1) + _PRIOR_ITEMS * of_all) / (n - 1 + _PRIOR_ITEMS))
+    within = np.nan_to_num(of.within[both]) @ (of.weight[both] ** 2 / np.maximum(n_by_item, 1)).sum(axis=1)
+    noise = min((K - 2) / (K - 1) * float(within), variance)
+    n_equal = 1 / float((of.weight[both].mean(axis=0) ** 2).sum())
+    moved = (difference * n_equal)[None]
+    hidden = float(unseen_square(moved, np.array([n]), least=_LEAST / n)[0])
+    fewest = int((n_by_item > 0).sum(axis=1).min())
+    value = float(of.ability[new] - of.ability[old])
+    return QuietDifference(value, variance, n, n_equal, hidden, noise, fewest)
 
 
 def items_that_decide(of: QuietDifference, *, margin: float, alpha: float) -> int | None:

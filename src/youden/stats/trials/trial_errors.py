@@ -31,8 +31,6 @@ from youden.stats.base.clusters import (
 )
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
-_PRIOR_ITEMS = 6
-
 
 @dataclass(frozen=True, eq=False)
 class ItemContributions(ReadOnly):
@@ -47,18 +45,6 @@ class ItemContributions(ReadOnly):
     weight: Floats
     n_trials: Floats
     within: Floats
-
-
-class Difference(NamedTuple):
-    """value: θ_new − θ_old; own + noise: its variance over items of the kind; n_items: that hold a trial of either.
-
-    own: what the items themselves differ in; noise: what more trials on the same items take away.
-    """
-
-    value: float
-    own: float
-    noise: float
-    n_items: int
 
 
 def item_contributions(
@@ -103,38 +89,6 @@ def item_contributions(
     freedom = np.maximum(n - 1, 0).sum(axis=1)
     within = np.divide(squares.sum(axis=1), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
     return ItemContributions(ability, summed(lambda w: w * residual) / whole, share / whole, n, np.maximum(within, 0))
-
-
-def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
-    """v = n/(n−1)·Σ_j (U_new,j − U_old,j)², or (v(n−1) + 6v̄)/(n+5) where that is more.
-
-    v̄: what trials of all agents vary by, at as many trials as these two have.
-    noise = (K−2)/(K−1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents, at most v, and own = v − noise. One partner in K − 1 is the
-    other agent, and what both share cancels.
-
-    Raises: StatisticsError [difference-agent] where an agent has no ability, [difference-items] with fewer than 2 items.
-    """
-    for agent in (new, old):
-        if np.isnan(of.ability[agent]):
-            raise StatisticsError(
-                f"Agent number {agent} has no ability. Judge it before it is compared.", slug="difference-agent"
-            )
-    both = [new, old]
-    seen = of.n_trials.any(axis=1)
-    n = int((of.n_trials[both] > 0).any(axis=0).sum())
-    if n < 2:
-        raise StatisticsError(f"Both agents were seen on {n} items. A difference needs 2.", slug="difference-items")
-    U, K = of.by_item[seen], int(seen.sum())
-    n_trials = of.n_trials.sum(axis=1)
-    a_trial = float((((U - U.mean(axis=0)) ** 2).sum(axis=1) * n_trials[seen]).sum()) / (K - 1)
-    all_pairs = a_trial * float((1 / n_trials[both]).sum())
-    alone = float(((of.by_item[new] - of.by_item[old]) ** 2).sum())
-    shrunk = (alone * (n - 1) + _PRIOR_ITEMS * all_pairs) / (n - 1 + _PRIOR_ITEMS)
-    variance = n / (n - 1) * max(alone, shrunk)
-    m = np.maximum(of.n_trials[both], 1)
-    noise = (K - 2) / (K - 1) * float(np.nan_to_num(of.within[both]) @ (of.weight[both] ** 2 / m).sum(axis=1))
-    noise = min(noise, variance)
-    return Difference(float(of.ability[new] - of.ability[old]), variance - noise, noise, n)
 
 
 class VarianceLeft(NamedTuple):
@@ -296,7 +250,8 @@ def covariance_on_these_items(blocks: Blocks, *, ability: Floats, n_items: int) 
         return found.scaled(left)
     of_item = sums.item_squares / n**2 - 1 / n_items
     of_pair = np.maximum(((sums.pairs[0] ** 2).sum(axis=1) + (sums.pairs[0] ** 2).sum(axis=0)) / n**2 - 1 / P, 0)
-    remaining = left * (a_trial - parts.cell - parts.pair) / n + parts.cell * of_item + parts.pair * of_pair
+    cell, pair = parts
+    remaining = left * (a_trial - cell - pair) / n + cell * of_item + pair * of_pair
     return found.scaled(np.clip(remaining / variance, left / 4, 1))
 
 
@@ -347,7 +302,7 @@ class _SlotSums:
         r, slot = block.value - self._effect[block.first] - self._effect[block.second], block.levels
         return np.asarray(r - (np.bincount(slot, r) / np.bincount(slot))[slot])
 
-    def parts(self, *, relative: Floats) -> _Parts | None:
+    def parts(self, *, relative: Floats) -> tuple[Floats, Floats] | None:
         """None where no slot holds an agent twice; no pairs' part where too few products tell it. relative: float[K], τ²_i/τ̄²."""
         K, (cell, n_cell), (n, total, squares) = len(self.n), self.products, self.pairs
         if not n_cell.any():
@@ -357,9 +312,9 @@ class _SlotSums:
         own = _shrunk(cell, n_cell, relative, more=centring)
         pair, n_pair = (total**2 - squares) / 2, n * (n - 1) / 2
         if n_pair.sum() < _ENOUGH * K:
-            return _Parts(own, np.zeros(K))
+            return own, np.zeros(K)
         total, n = (table.sum(axis=0) + table.sum(axis=1) for table in (pair, n_pair))
-        return _Parts(own, _shrunk(total, n, relative, more=0.0))
+        return own, _shrunk(total, n, relative, more=0.0)
 
 
 def _variance_of_a_trial(own: Floats, *, freedom: Floats) -> Floats:
@@ -367,13 +322,6 @@ def _variance_of_a_trial(own: Floats, *, freedom: Floats) -> Floats:
     n_slots = freedom - PRIOR_CLUSTERS + 1
     own = own * n_slots / (n_slots - 1)
     return np.asarray((own * (n_slots - 1) + PRIOR_CLUSTERS * np.nanmean(own)) / freedom)
-
-
-class _Parts(NamedTuple):
-    """Variances: float[K] each, of what an agent has of its own on an item, and as one of an ordered pair; both ≥ 0."""
-
-    cell: Floats
-    pair: Floats
 
 
 def _shrunk(total: Floats, n: Floats, relative: Floats, *, more: float) -> Floats:

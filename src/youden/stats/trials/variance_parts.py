@@ -6,8 +6,6 @@ the item, its luck in the response that is shown, what the two have as a pair, a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.special import stdtrit
 
@@ -20,153 +18,121 @@ MOST_NUMBERS = 3 * 10**8
 """Items are drawn where all of them would take more numbers than that."""
 
 
-class VarianceParts(NamedTuple):
-    """Variances of an answer; luck: None where it cannot be told: where no agent shows several responses to an
-    item it is within `items`, where none is shown again within `rest`.
+class VarianceParts:
+    """Variance components of an answer, and what each contributes to the variance of a mean answer.
 
-    items: what an agent has of its own on an item; pairs: what two agents have of their own on every item, None where too few
-    met twice; rest: what is left of a comparison.
-    of_items, of_luck, of_rest: what a unit of each comes to in the variance of an agent's distance from the average, mean over
-    agents; of_items and of_luck by its own cells alone, of_meeting by those of the partners it happened to meet.
-    shown_again: how many comparisons of an agent show the same response, on average.
+    `items` is what an agent has of its own on an item, `luck` that of one response (None if no response was shown twice),
+    `pairs` what a pair has of its own (None for too few meetings), `rest` the residual of a trial. `of_items`, `of_luck`,
+    `of_meeting` and `of_rest` are their factors in the variance of an ability, averaged over agents, `of_meeting` that of
+    partners' own parts on the items they met; `shown_again` is how often a response was shown.
+
+    Notes
+    -----
+    By moments: sums of squares of residuals by cell, by response and by trial, within items, are set to their expectations
+    (Rao 1972, MINQUE with identity weights). Intervals by jackknife over items (over agents for `pairs`), Student t with
+    Satterthwaite's degrees of freedom by the kurtosis of the jackknife values.
+
+    References
+    ----------
+    Rao (1972), J. American Statistical Association 67. Satterthwaite (1946), Biometrics Bulletin 2.
     """
 
-    items: Part
-    luck: Part | None
-    pairs: Part | None
-    rest: Part
-    of_items: float
-    of_luck: float
-    of_meeting: float
-    of_rest: float
-    shown_again: float
+    def __init__(
+        self,
+        first: Ids,
+        second: Ids,
+        item: Ids,
+        answer: Floats,
+        *,
+        ability: Floats,
+        n_items: int,
+        first_repeat: Ids | None = None,
+        second_repeat: Ids | None = None,
+    ) -> None:
+        """Estimate from answered paired trials; ability : float array (n_agents,), NaN for agents without one.
 
-
-class _Sums(NamedTuple):
-    """Of each item: squares float[J, P], and what a unit of each part adds to their means float[J, P, P]."""
-
-    squares: Floats
-    means: Floats
-
-
-def variance_parts(
-    first: Ids,
-    second: Ids,
-    item: Ids,
-    answer: Floats,
-    *,
-    ability: Floats,
-    n_items: int,
-    first_repeat: Ids | None = None,
-    second_repeat: Ids | None = None,
-) -> VarianceParts:
-    """By moments: sums of squares of residuals by cell, by response and by trial, within items, set to their expectations.
-
-    Intervals by leaving out each item (each agent, of `pairs`) in turn, Student t with fewer degrees of freedom where few items
-    make most of the error (Satterthwaite 1946, Biometrics Bulletin 2: by the kurtosis of what leaving one out does).
-
-    first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], means of trials, NaN without one; repeats: int[T].
-    Raises: StatisticsError [variance-few] under 3 agents or 5 items with two comparisons.
-    Source: Rao (1972), J. American Statistical Association 67 (MINQUE with identity weights), within items.
-    """
-    known = ~np.isnan(ability)
-    K, times = int(known.sum()), np.bincount(item, minlength=n_items)
-    if K < 3 or (times > 1).sum() < 5:
-        raise StatisticsError(
-            f"{K} agents were compared on {int((times > 1).sum())} items more than once; to say what moves a ranking takes 3 "
-            "agents and 5 such items. Judge more.",
-            slug="variance-few",
+        Raises
+        ------
+        StatisticsError
+            [variance-few] for fewer than 3 agents, or 5 items with several trials.
+        """
+        K, times = int((~np.isnan(ability)).sum()), np.bincount(item, minlength=n_items)
+        if K < 3 or (times > 1).sum() < 5:
+            raise StatisticsError(
+                f"{K} agents were compared on {int((times > 1).sum())} items more than once; to say what moves a ranking takes 3 "
+                "agents and 5 such items. Judge more.",
+                slug="variance-few",
+            )
+        effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
+        residual = answer - effect[first] - effect[second]
+        residual = residual - (np.bincount(item, residual, n_items) / np.maximum(times, 1))[item]
+        responses, R = (first, second), 1
+        if first_repeat is not None and second_repeat is not None:
+            R = max(int(first_repeat.max()), int(second_repeat.max()))
+            responses = (first * R + first_repeat - 1, second * R + second_repeat - 1)
+        self._set_factors(first, second, item, responses, K=len(ability), R=R, n_items=n_items)
+        has_luck = _told_apart_by_luck(first, second, item, responses, n_items=n_items)
+        squares, means = _sums(first, second, item, residual, responses if has_luck else None, K=len(ability), R=R)
+        found, left_out = _solved(squares, means)
+        J = len(squares)
+        squared = (left_out - left_out.mean(axis=0)) ** 2
+        error = np.sqrt((J - 1) / J * squared.sum(axis=0))
+        tails = J * (squared**2).sum(axis=0) / np.maximum(squared.sum(axis=0) ** 2, 1e-300)
+        t = stdtrit(np.clip(2 * J / np.maximum(tails - 1, 1e-9), 4, J - 1), 0.975)
+        own = (
+            found[0] * self.of_items
+            + (found[1] * self.of_luck if has_luck else 0.0)
+            + float(found[:-1].sum()) * self.of_meeting
+            + found[-1] * self.of_rest
         )
-    effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
-    residual = answer - effect[first] - effect[second]
-    residual = residual - (np.bincount(item, residual, n_items) / np.maximum(times, 1))[item]
-    responses, R = (first, second), 1
-    if first_repeat is not None and second_repeat is not None:
-        R = max(int(first_repeat.max()), int(second_repeat.max()))
-        responses = (first * R + first_repeat - 1, second * R + second_repeat - 1)
-    shares = _of_an_ability(first, second, item, responses, K=len(ability), R=R, n_items=n_items)
-    many = _told_apart_by_luck(first, second, item, responses, n_items=n_items)
-    sums = _sums(first, second, item, residual, responses if many else None, K=len(ability), R=R)
-    found, left_out = _solved(sums)
-    J = len(sums.squares)
-    squared = (left_out - left_out.mean(axis=0)) ** 2
-    error = np.sqrt((J - 1) / J * squared.sum(axis=0))
-    tails = J * (squared**2).sum(axis=0) / np.maximum(squared.sum(axis=0) ** 2, 1e-300)
-    t = stdtrit(np.clip(2 * J / np.maximum(tails - 1, 1e-9), 4, J - 1), 0.975)
-    cells = float(found[:-1].sum())
-    own = (
-        found[0] * shares.items
-        + (found[1] * shares.luck if many else 0.0)
-        + cells * shares.meeting
-        + found[-1] * shares.rest
-    )
-    own = max(own, 0.0)
-    pairs = _pairs(first, second, item, residual, K=len(ability), own=own, n_items=n_items)
-    # abilities were taken off, and with them the means of what agents have of their own
-    found[0] += own + (0.0 if pairs is None else pairs.value / (K - 1))
-    parts = [_interval(*of) for of in zip(found.tolist(), error.tolist(), t.tolist(), strict=True)]
-    return VarianceParts(
-        parts[0],
-        parts[1] if many else None,
-        pairs,
-        parts[-1],
-        shares.items,
-        shares.luck,
-        shares.meeting,
-        shares.rest,
-        shares.shown_again,
-    )
+        own = max(own, 0.0)
+        self.pairs = _pairs(first, second, item, residual, K=len(ability), own=own, n_items=n_items)
+        # abilities were taken off, and with them the means of what agents have of their own
+        found[0] += own + (0.0 if self.pairs is None else self.pairs.value / (K - 1))
+        parts = [_interval(*of) for of in zip(found.tolist(), error.tolist(), t.tolist(), strict=True)]
+        self.items, self.luck, self.rest = parts[0], parts[1] if has_luck else None, parts[-1]
+
+    def _set_factors(
+        self, first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, K: int, R: int, n_items: int
+    ) -> None:
+        T = np.bincount(np.append(first, second), minlength=K)
+        seen = T > 0
+        n = int(seen.sum())
+        w = 1 / np.maximum(T, 1)
+        base = (w[first] + w[second]) / n
+
+        def squared(one: Positions, two: Positions, size: int) -> tuple[float, float]:
+            """Of all cells, and the share of an agent's own."""
+            B = np.bincount(np.append(one, two), np.tile(base, 2), size)
+            cross = w * (np.bincount(first, B[one] + B[two], K) + np.bincount(second, B[one] + B[two], K))
+            own = np.bincount(np.append(one, two), minlength=size).astype(np.float64)
+            agent = np.zeros(size, dtype=np.int64)
+            agent[one], agent[two] = first, second
+            mine = np.bincount(agent, own**2, K) * w**2
+            met, count = np.unique(
+                np.append(first.astype(np.int64) * size + two, second.astype(np.int64) * size + one), return_counts=True
+            )
+            partners = np.bincount(met // size, count.astype(np.float64) ** 2, K) * w**2
+            whole = float(((mine + partners) - 2 * cross + (B**2).sum())[seen].mean())
+            return whole, float((mine / np.maximum(mine + partners, 1e-300))[seen].mean())
+
+        J = n_items
+        cells, own_cells = squared(first.astype(np.int64) * J + item, second.astype(np.int64) * J + item, K * J)
+        texts, own_texts = squared(
+            responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item, K * R * J
+        )
+        crossed = w * (np.bincount(first, base, K) + np.bincount(second, base, K))
+        rest = float((w - 2 * crossed + (base**2).sum())[seen].mean())
+        shown = np.unique(np.append(responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item))
+        again = 2 * len(first) / len(shown)
+        self.of_items, self.of_luck, self.of_meeting = cells * own_cells, texts * own_texts, cells * (1 - own_cells)
+        self.of_rest, self.shown_again = rest, again
 
 
 def _interval(value: float, error: float, t: float) -> Part:
     """Longer above, by the second term of exp(half / value), for a variance's error grows with it."""
     half = t * error
     return Part(value, value - half, value + half + half**2 / (2 * max(value, half, 1e-300)))
-
-
-class _Shares(NamedTuple):
-    items: float
-    luck: float
-    meeting: float
-    rest: float
-    shown_again: float
-
-
-def _of_an_ability(
-    first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, K: int, R: int, n_items: int
-) -> _Shares:
-    """Mean over agents of ||Zᵀ L_i||², L_i what trials count for θ_i − θ̄: by agents' cells, responses and trials."""
-    T = np.bincount(np.append(first, second), minlength=K)
-    seen = T > 0
-    n = int(seen.sum())
-    w = 1 / np.maximum(T, 1)
-    base = (w[first] + w[second]) / n
-
-    def squared(one: Positions, two: Positions, size: int) -> tuple[float, float]:
-        """Of all cells, and the share of an agent's own."""
-        B = np.bincount(np.append(one, two), np.tile(base, 2), size)
-        cross = w * (np.bincount(first, B[one] + B[two], K) + np.bincount(second, B[one] + B[two], K))
-        own = np.bincount(np.append(one, two), minlength=size).astype(np.float64)
-        agent = np.zeros(size, dtype=np.int64)
-        agent[one], agent[two] = first, second
-        mine = np.bincount(agent, own**2, K) * w**2
-        met, count = np.unique(
-            np.append(first.astype(np.int64) * size + two, second.astype(np.int64) * size + one), return_counts=True
-        )
-        partners = np.bincount(met // size, count.astype(np.float64) ** 2, K) * w**2
-        whole = float(((mine + partners) - 2 * cross + (B**2).sum())[seen].mean())
-        return whole, float((mine / np.maximum(mine + partners, 1e-300))[seen].mean())
-
-    J = n_items
-    cells, own_cells = squared(first.astype(np.int64) * J + item, second.astype(np.int64) * J + item, K * J)
-    texts, own_texts = squared(
-        responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item, K * R * J
-    )
-    crossed = w * (np.bincount(first, base, K) + np.bincount(second, base, K))
-    rest = float((w - 2 * crossed + (base**2).sum())[seen].mean())
-    shown = np.unique(np.append(responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item))
-    again = 2 * len(first) / len(shown)
-    return _Shares(cells * own_cells, texts * own_texts, cells * (1 - own_cells), rest, again)
 
 
 def _told_apart_by_luck(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
@@ -180,7 +146,7 @@ def _told_apart_by_luck(first: Ids, second: Ids, item: Ids, responses: tuple[Ids
 
 def _sums(
     first: Ids, second: Ids, item: Ids, residual: Floats, responses: tuple[Ids, Ids] | None, *, K: int, R: int
-) -> _Sums:
+) -> tuple[Floats, Floats]:
     order = np.argsort(item, kind="stable")
     groups = [rows for rows in np.split(order, np.flatnonzero(np.diff(item[order])) + 1) if len(rows) > 1]
     width = (K * R) if responses is not None else K
@@ -211,16 +177,14 @@ def _sums(
         mean[-1, -1] = n - 1
         squares.append(own)
         means.append(mean)
-    return _Sums(np.array(squares), np.array(means))
+    return np.array(squares), np.array(means)
 
 
-def _solved(sums: _Sums) -> tuple[Floats, Floats]:
+def _solved(squares: Floats, means: Floats) -> tuple[Floats, Floats]:
     """float[P], and float[J, P] without each item."""
-    S, M = sums.squares.sum(axis=0), sums.means.sum(axis=0)
+    S, M = squares.sum(axis=0), means.sum(axis=0)
     found = np.linalg.lstsq(M, S, rcond=None)[0]
-    without = np.stack(
-        [np.linalg.lstsq(M - m, S - s, rcond=None)[0] for s, m in zip(sums.squares, sums.means, strict=True)]
-    )
+    without = np.stack([np.linalg.lstsq(M - m, S - s, rcond=None)[0] for s, m in zip(squares, means, strict=True)])
     return np.asarray(found), without
 
 
