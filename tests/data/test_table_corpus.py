@@ -55,3 +55,15 @@ def test_init_reads_a_table_right_or_names_the_option_that_does(youden: Youden, 
         assert said == table.resolve
         ended = youden(*command[1:], "--judge", "lexical").well()
     assert is_right(made_pool(tmp_path), table), ended.out
+
+
+def test_init_prints_agents_question_items_and_unused_columns_before_it_writes(youden: Youden, tmp_path: Path) -> None:
+    table = TABLES["a reference beside"]
+    write_table(table, tmp_path)
+    (tmp_path / "pools").write_text("in the way", encoding="utf-8")
+    ended = youden("init", "answers.csv", "--judge", "lexical")
+    assert ended.code != 0
+    (tmp_path / "pools").unlink()
+    lines = youden("init", "answers.csv", "--judge", "lexical").well().out.splitlines()
+    expected = ["3 agents: gpt-4o, claude-sonnet, mistral-small", "question: 'Question'", "24 items"]
+    assert lines[1:5] == [*expected, "not used: 'Expected answer', 'score'"] == ended.out.splitlines()[1:5]

@@ -73,7 +73,7 @@ BESIDE: dict[str, Sequence[Json]] = {
 def test_times_choices_and_categories_beside_the_responses_are_no_agents(tmp_path: Path, name: str) -> None:
     imported = table(tmp_path, ("model_a", "model_b"), **{name: BESIDE[name]})
     assert agents_of(imported) == ["model_a", "model_b"]
-    assert f"not used: {name!r}" in imported.taken
+    assert imported.unused == (name,)
 
 
 def test_single_words_beside_responses_of_several_are_asked_about(youden: Youden, tmp_path: Path) -> None:

@@ -247,6 +247,8 @@ def import_command(
     pool = imported.pool
     if imported.taken:
         output.note(f"took {imported.taken}")
+    if imported.unused:
+        output.note(f"not used: {', '.join(map(repr, imported.unused))}")
     for note in imported.notes:
         output.note(f"note: {note}")
     found: dict[str, Json] = {

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from youden.data.folder.joined_pools import GrownPool
+    from youden.data.importers.pool_joiner import ImportedPool
     from youden.judging.config.judge_files import JudgeConfig
     from youden.pools.checks.checked import Checked
     from youden.pools.first_config import FirstConfig
@@ -319,9 +320,10 @@ def init_command(
 
     POOL is what you have: CSV, TSV, Excel, JSON or Parquet with one row per response or one column per agent, a folder of them,
     files that an evaluation tool or a provider's batch wrote, a folder of texts for each agent, or a pool; by default the one in
-    this folder. Three lines report how POOL was read, and a table becomes a pool in pools/. Comments in the config list what
-    was found, what the run costs, and which other keys it may have. The judge is gpt-4o-mini if its key is set, else lexical.
-    No request is sent.
+    this folder. Its agents, question, items and unused columns are printed before a table becomes a pool in pools/. If they are
+    unclear, nothing is written, and the error names the --column that resolves it. Comments in the config list what was found,
+    what the run costs, and which other keys it may have. The judge is gpt-4o-mini if its key is set, else lexical. No request
+    is sent.
 
     A config that exists stays as it is, and the pool takes in what POOL has gained since: new agents, items and responses.
     Nothing is removed, and answers that changed are named. A judged run keeps its pool: the larger one gets a folder of its
@@ -329,7 +331,14 @@ def init_command(
     """
     from youden.pools.first_config import find_pool, write_first_config
 
-    begun = write_first_config(pool or find_pool(Path()), out=out, judge=judge, columns=columns, environment=os.environ)
+    begun = write_first_config(
+        pool or find_pool(Path()),
+        out=out,
+        judge=judge,
+        columns=columns,
+        environment=os.environ,
+        report=(lambda _: None) if as_json else _print_reading,
+    )
     cost, file = begun.cost, typed([str(begun.file)])
     if as_json:
         found: dict[str, Json] = {
@@ -340,6 +349,7 @@ def init_command(
         }
         if (made := begun.imported) is not None:
             found |= {"taken": made.taken, "assumed": [*made.assumed], "left_out": dict(made.left_out)}
+            found |= {"question": made.question, "unused": [*made.unused]}
         asked: dict[str, Json] = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
         way = f"youden check {file}"
         if (more := begun.grown) is not None:
@@ -350,11 +360,6 @@ def init_command(
         return
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     size = f"{begun.pool.n_agents:,} agents × {begun.pool.n_items:,} items"
-    if (made := begun.imported) is not None:
-        n = made.pool.n_missing
-        account = [*made.account, *([f"{counted(n, 'cell', 'has', 'have')} no response"] if n else [])]
-        click.echo(printable(f"took {made.taken}"))
-        click.echo(printable(f"read {size}; {'; '.join([*made.assumed, *account]) or 'nothing left out'}"))
     if begun.grown is not None:
         _say_grown(begun, begun.grown)
         return
@@ -362,6 +367,16 @@ def init_command(
     click.echo(printable(f"{there}{begun.file}: {size}, {cost.calls:,} calls to {cost.judge}, {usd}"))
     click.echo(f"next: youden check {file}    (what is wrong with the pool; asks nothing)")
     click.echo(f"then: youden run {file}")
+
+
+def _print_reading(imported: ImportedPool) -> None:
+    """Print how a table was read."""
+    n = imported.pool.n_missing
+    account = [*imported.account, *([f"{counted(n, 'cell', 'has', 'have')} no response"] if n else [])]
+    click.echo(printable(f"took {imported.taken}"))
+    for line in imported.found:
+        click.echo(printable(line))
+    click.echo(printable("; ".join([*imported.assumed, *account]) or "nothing left out"))
 
 
 def _say_grown(begun: FirstConfig, more: GrownPool) -> None:

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -237,7 +237,9 @@ def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> I
     return imported
 
 
-def _take_more(source: Path, file: Path, place: Path, columns: Mapping[str, str]) -> FirstConfig:
+def _take_more(
+    source: Path, file: Path, place: Path, columns: Mapping[str, str], report: Callable[[ImportedPool], None]
+) -> FirstConfig:
     """What came to the pool of the config `file` since it was written. Before a run is judged the pool takes it; a judged run
     keeps its pool, and the whole stands in a new folder, from which it can join. Raises: ConfigError [init-exists]."""
     config = load_run_config(file)
@@ -251,6 +253,8 @@ def _take_more(source: Path, file: Path, place: Path, columns: Mapping[str, str]
     judged = run.has("verdicts.parquet") and run.has("plan.parquet")
     known = run.run_pool() if judged else read_pool(config.pool)
     imported = None if own == source.resolve() else _bring_any(source, place, columns=columns, known=known)
+    if imported is not None:
+        report(imported)
     found = grown(known, read_pool(source) if imported is None else imported.pool, keep=judged)
     if judged and found.pool.digest != known.digest:
         place = next(
@@ -274,12 +278,14 @@ def write_first_config(
     judge: str | None = None,
     columns: Mapping[str, str],
     environment: Mapping[str, str],
+    report: Callable[[ImportedPool], None] = lambda _: None,
 ) -> FirstConfig:
     """A commented config for `pool` in the file `out` (NAME.yaml here). judge: None for the one that can be asked: one that reads
     where its key is in `environment`, else the offline one.
 
     Whatever table or texts people have become the pool `pools/NAME` first; the schema of a config is written beside it. A config
-    that is there stays as it is, and what came to its pool since is taken.
+    that is there stays as it is, and what came to its pool since is taken. `columns` gives the roles of columns
+    of a table; `report` is called with an imported pool before anything is written.
 
     Raises: PoolError, as reading does, and [init-columns] where too few agents were found; ImportFormatError; ConfigError
     [init-exists] where a config of another pool is there; PlanError where the pool cannot be ranked.
@@ -293,9 +299,10 @@ def write_first_config(
                 f"{file} is there already, and stays as it is. Leave --judge out, or give another --out.",
                 slug="init-exists",
             )
-        return _take_more(pool, file, place, columns)
+        return _take_more(pool, file, place, columns, report)
     if (imported := _bring_any(pool, place, columns=columns)) is not None:
         refuse_other(place)
+        report(imported)
         pool = place
     read = read_pool(pool) if imported is None else imported.pool
     reads = load_judge_config(READS)

@@ -26,6 +26,7 @@ from youden.types.pool import Bools, Objects
 
 T = TypeVar("T")
 LISTED = 5
+MOST_NAMED = 40
 SECOND_RESPONSE = "a second response of the same agent to the same item"
 NO_TEXTS = "no text (an empty list)"
 _SHOWN = 60
@@ -53,6 +54,21 @@ class ImportedPool:
     """Those of the notes that are not about unused rows."""
     taken: str = ""
     """Which column was used for what."""
+    question: str | None = None
+    """Column of the prompts."""
+    unused: tuple[str, ...] = ()
+    """Columns that have no role."""
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """What was found, in lines: agents, question, items, columns that are not used."""
+        names = [agent.id for agent in self.pool.agents]
+        more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+        lines = [f"{counted(len(names), 'agent')}: {', '.join(names[:MOST_NAMED])}{more}"]
+        lines += [f"question: {self.question!r}"] if self.question else []
+        lines.append(counted(self.pool.n_items, "item"))
+        lines += [f"not used: {', '.join(map(repr, self.unused))}"] if self.unused else []
+        return tuple(lines)
 
     @property
     def share_dropped(self) -> float:

@@ -188,6 +188,8 @@ def _read_others(
     for table in tables:
         by_layout.setdefault(table.layout(columns), []).append(table)
     taken: dict[str, None] = {}
+    unused: dict[str, None] = {}
+    question = None
     for alike in by_layout.values():
         if "text" not in columns and "text" in known_columns(alike[0].first_row):
             taken |= dict.fromkeys(_add_known(table, joiner, places=places, columns=columns) for table in alike)
@@ -207,13 +209,15 @@ def _read_others(
             by_rows=by_rows,
         )
         taken.setdefault(describe(roles, alike[0].name))
+        unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
+        question = question or roles.columns.get("prompt")
         for place, row in chain.from_iterable(table.rows for table in alike):
             reader.add(row, place)
     imported = joiner.pool()
     _refuse_lone_files(path, imported.pool, tables, places)
     n_rows = sum(len(table.rows) for table in tables)
     counts = counted(n_rows, "row") + ("" if len(tables) == 1 else f" of {counted(len(tables), 'table')}")
-    return replace(imported, taken=f"{counts}: {'; '.join(taken)}")
+    return replace(imported, taken=f"{counts}: {'; '.join(taken)}", question=question, unused=tuple(unused))
 
 
 def _add_known(table: SourceTable, joiner: Joiner, *, places: Sequence[str], columns: Mapping[str, str]) -> str:
@@ -343,6 +347,4 @@ def describe(found: Roles, name: str) -> str:
     for role in ("group", "empty", "repeat"):
         if column := found.columns.get(role):
             parts.append(f"{role} in {places.get(column, repr(column))}")
-    if unused := [column for column in found.unused if column not in (FOLDER, FILE)]:
-        parts.append(f"not used: {', '.join(map(repr, unused[:6]))}" + " …" * (len(unused) > 6))
     return ", ".join(parts)
