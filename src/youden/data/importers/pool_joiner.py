@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from youden.text.printable import acts, printable
 from youden.text.replacements import Replacements
 from youden.text.sentences import counted
 from youden.types import Agent, Item, Pool
-from youden.types.pool import Bools, Objects
+from youden.types.pool import Bools
 
 T = TypeVar("T")
 LISTED = 5
@@ -78,27 +78,30 @@ class ImportedPool:
 
 @dataclass
 class Joiner:
-    """Takes rows in any order; agents and items keep the order in which they first appear.
+    """Joins responses in any order; agents and items keep the order in which they first appear.
 
-    merges: ids that only spaces or case tell apart are one, where nobody has two of them.
+    Attributes
+    ----------
+    name : str
+        Name of the pool.
+    merges : bool
+        Whether ids that differ by spaces or case alone are one, if no agent or item has responses under two of them.
+    replaced : Replacements
+        Values that no pool can hold, and that were replaced.
     """
 
     name: str
     merges: bool = False
     replaced: Replacements = field(default_factory=Replacements)
-    _cells: dict[tuple[int, int], str] = field(default_factory=dict)
-    _labels: dict[tuple[int, int], str] = field(default_factory=dict)
-    _repeats: dict[tuple[int, int], dict[str | None, str]] = field(default_factory=dict)
-    _agents: dict[str, str | None] = field(default_factory=dict)
-    _items: dict[str, str | None] = field(default_factory=dict)
-    _agent_at: dict[str, int] = field(default_factory=dict)
-    _item_at: dict[str, int] = field(default_factory=dict)
+    _responses: dict[tuple[str, str], dict[str | None, str]] = field(default_factory=dict)
+    _groups: dict[str, str | None] = field(default_factory=dict)
+    _item_prompts: dict[str, str | None] = field(default_factory=dict)
     _aliases: dict[str, str] = field(default_factory=dict)
     _left_out: Counter[str] = field(default_factory=Counter)
     _dropped: dict[str, Counter[str]] = field(default_factory=dict)
     _places: dict[str, str] = field(default_factory=dict)
     _refused: dict[str, None] = field(default_factory=dict)
-    _prompts: dict[str, str] = field(default_factory=dict)
+    _other_prompts: dict[str, str] = field(default_factory=dict)
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, place: str) -> None:
@@ -173,83 +176,59 @@ class Joiner:
             self._refused.setdefault(item_id)
             self.drop(agent_id, f"the text is no string but {type(text).__name__}", place)
             return
-        at = (
-            self._agent_at.setdefault(agent_id, len(self._agent_at)),
-            self._item_at.setdefault(item_id, len(self._item_at)),
-        )
         label = _label(repeat)
-        if at in self._cells:
-            known_texts = self._repeats.get(at) or {self._labels.get(at): self._cells[at]}
-            if label is not None and label not in known_texts:
-                self._repeats[at] = known_texts | {label: text}
-                return
-            if known_texts.get(label, self._cells[at]) == text:
+        repeats = self._responses.setdefault((agent_id, item_id), {})
+        if repeats and (label is None or label in repeats):
+            if repeats.get(label, next(iter(repeats.values()))) == text:
                 self.leave_out("the same response once more", place)
             else:
                 self.drop(agent_id, SECOND_RESPONSE, place)
             return
-        self._cells[at] = text
-        if label is not None:
-            self._labels[at] = label
-        named = _words(group)
-        if named and (problem := acts(named)):
-            self.note(f"The group {named!r} of agent {agent_id!r} is left out: it {problem}")
-            named = None
-        self._agents[agent_id] = self._agents.get(agent_id) or named
-        known = self._items.get(item_id)
-        said = _words(prompt)
-        if known and said and known != said:
-            self._prompts[place] = item_id
-        self._items[item_id] = known or said
+        repeats[label] = text
+        if len(repeats) > 1:
+            return
+        group_name, prompt_text = _words(group), _words(prompt)
+        if group_name and (problem := acts(group_name)):
+            self.note(f"The group {group_name!r} of agent {agent_id!r} is left out: it {problem}")
+            group_name = None
+        self._groups[agent_id] = self._groups.get(agent_id) or group_name
+        known = self._item_prompts.get(item_id)
+        if known and prompt_text and known != prompt_text:
+            self._other_prompts[place] = item_id
+        self._item_prompts[item_id] = known or prompt_text
 
     def pool(self) -> ImportedPool:
-        """What was added. Raises: ImportFormatError [import-empty] where that is nothing."""
+        """Return the pool of all responses that were added. Raises: ImportFormatError [import-empty] if there are none."""
         account = [
             f"{n:,} left out: {reason} (first: {self._places[reason]})" for reason, n in self._left_out.most_common()
         ]
-        if not self._cells:
+        if not self._responses:
             raise ImportFormatError(
                 f"'{self.name}' gives no response. {'; '.join(account) or 'There are no rows'}. "
                 "Give files with at least one response as text.",
                 slug="import-empty",
             )
-        if lost := [item for item in self._refused if item not in self._items]:
+        if lost := [item for item in self._refused if item not in self._item_prompts]:
             more = f" and {len(lost) - LISTED:,} more" if len(lost) > LISTED else ""
             account.append(
                 f"{counted(len(lost), 'item')} lost, for no response to {'it' if len(lost) == 1 else 'them'} could be used: "
                 f"{', '.join(item[:_SHOWN] for item in lost[:LISTED])}{more}"
             )
-        if self._prompts:
-            place, first = next(iter(self._prompts.items()))
+        if self._other_prompts:
+            place, first = next(iter(self._other_prompts.items()))
             account.append(
-                f"{counted(len(self._prompts), 'response')} came with another prompt than their item's first one; they are kept "
-                f"(first: '{first}', {place})"
+                f"{counted(len(self._other_prompts), 'response')} came with another prompt than their item's first one; they are "
+                f"kept (first: '{first}', {place})"
             )
         if self.merges:
             self._merge()
-        texts = np.full((len(self._agent_at), len(self._item_at)), None, dtype=np.object_)
-        for (agent, item), text in self._cells.items():
-            texts[agent, item] = text
-        further = self._further(texts)
-        if further is not None:
-            sizes = {len(repeats) for repeats in self._repeats.values()}
-            each = f"{min(sizes)} to {max(sizes)}" if len(sizes) > 1 else str(*sizes)
-            account.append(
-                f"{sum(map(len, self._repeats.values())):,} responses are repeats, all kept: {each} of one agent to one item"
-            )
-        pool = Pool(
-            agents=tuple(
-                Agent(name, group, {"alias": self._aliases[name]} if name in self._aliases else {})
-                for name, group in self._agents.items()
-            ),
-            items=tuple(Item(name, prompt) for name, prompt in self._items.items()),
-            texts=texts,
-            name=self.name,
-            further=further,
-        )
+        if repeats := [len(texts) for texts in self._responses.values() if len(texts) > 1]:
+            each = f"{min(repeats)} to {max(repeats)}" if min(repeats) < max(repeats) else str(repeats[0])
+            account.append(f"{sum(repeats):,} responses are repeats, all kept: {each} of one agent to one item")
+        pool = self._arranged()
         left_out = tuple(account)
-        account += _told_apart("agent", pool.present, self._agent_at)
-        account += _told_apart("item", pool.present.T, self._item_at)
+        account += _told_apart("agent", pool.present, [*self._groups])
+        account += _told_apart("item", pool.present.T, [*self._item_prompts])
         missing = ~pool.present
         unaligned = tuple(pool.items[j].id for j in np.flatnonzero(missing.any(axis=0)))
         if unaligned:
@@ -274,50 +253,38 @@ class Joiner:
         )
 
     def _merge(self) -> None:
-        """Ids that only spaces or case tell apart become the first of them, where no agent or item has two of them."""
-        for noun, side, at in (("agent", 0, self._agent_at), ("item", 1, self._item_at)):
-            for first, *others in spelled_alike(at):
-                ids = [at[name] for name in (first, *others)]
-                met = [cell[1 - side] for cell in self._cells if cell[side] in ids]
+        """Replace ids that differ by spaces or case alone by the first of them, if no agent or item has two of them."""
+        for noun, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
+            for first, *others in spelled_alike(ids):
+                met = [cell[1 - side] for cell in self._responses if cell[side] in (first, *others)]
                 if len(met) > len(set(met)):
                     continue
                 self.note(f"{', '.join(map(repr, (first, *others)))} are one {noun}, spelled in several ways")
-                for cell in [cell for cell in self._cells if cell[side] in ids[1:]]:
-                    one = (ids[0], cell[1]) if side == 0 else (cell[0], ids[0])
-                    for kept in self._by_cell():
-                        if cell in kept:
-                            kept[one] = kept.pop(cell)
+                for cell in [cell for cell in self._responses if cell[side] in others]:
+                    renamed = (first, cell[1]) if side == 0 else (cell[0], first)
+                    self._responses[renamed] = self._responses.pop(cell)
                 for name in others:
-                    del at[name], (self._agents if side == 0 else self._items)[name]
-        self._renumber()
+                    del ids[name]
 
-    def _by_cell(self) -> Iterator[dict[tuple[int, int], Any]]:
-        yield from (self._cells, self._labels, self._repeats)
-
-    def _renumber(self) -> None:
-        sides = []
-        for at in (self._agent_at, self._item_at):
-            sides.append({old: new for new, old in enumerate(at.values())})
-            at.update({name: sides[-1][old] for name, old in at.items()})
-        for kept in self._by_cell():
-            moved = {(sides[0][agent], sides[1][item]): said for (agent, item), said in kept.items()}
-            kept.clear()
-            kept.update(moved)
-
-    def _further(self, texts: Objects) -> Objects | None:
-        """As a pool has it; of a cell with several responses the first stands in `texts`. They stand by number where they have
-        numbers, else as they came."""
-        if not self._repeats:
-            return None
-        most, (n_agents, n_items) = max(map(len, self._repeats.values())), texts.shape
-        further = np.full(((most - 1) * n_agents, n_items), None, dtype=np.object_)
-        for (agent, item), repeats in self._repeats.items():
-            numbered = all(one is not None and one.isdecimal() for one in repeats)
-            order = sorted(repeats, key=lambda one: int(one or 0)) if numbered else list(repeats)
-            texts[agent, item] = repeats[order[0]]
-            for nth, one in enumerate(order[1:]):
-                further[nth * n_agents + agent, item] = repeats[one]
-        return further
+    def _arranged(self) -> Pool:
+        """Return the responses as a pool; repeats are in the order of their numbers if they have numbers, else as they came."""
+        agent_at = {name: k for k, name in enumerate(self._groups)}
+        item_at = {name: j for j, name in enumerate(self._item_prompts)}
+        most = max(map(len, self._responses.values()))
+        blocks = np.full((most, len(agent_at), len(item_at)), None, dtype=np.object_)
+        for (agent, item), repeats in self._responses.items():
+            labels = list(repeats)
+            if len(labels) > 1 and all(label is not None and label.isdecimal() for label in labels):
+                labels.sort(key=lambda label: int(label or 0))
+            for nth, label in enumerate(labels):
+                blocks[nth, agent_at[agent], item_at[item]] = repeats[label]
+        agents = (
+            Agent(name, group, {"alias": self._aliases[name]} if name in self._aliases else {})
+            for name, group in self._groups.items()
+        )
+        items = (Item(name, prompt) for name, prompt in self._item_prompts.items())
+        further = blocks[1:].reshape(-1, len(item_at)) if most > 1 else None
+        return Pool(tuple(agents), tuple(items), blocks[0], name=self.name, further=further)
 
     def _dropped_words(self) -> Iterator[str]:
         for reason, agents in sorted(self._dropped.items(), key=lambda said: -said[1].total()):
@@ -346,13 +313,14 @@ class ItemsByPrompt:
         return self._name(number, f"{prompt} ({times + 1})" if times else prompt)
 
 
-def _told_apart(noun: str, present: Bools, at: Mapping[str, int]) -> Iterator[str]:
+def _told_apart(noun: str, present: Bools, ids: list[str]) -> Iterator[str]:
     """Words on ids that only spaces or case tell apart. present: bool[ids, others].
 
     Raises: ImportFormatError [import-alike] where nothing met two of them, so that they are one, spelled in two ways.
     """
     other = "item" if noun == "agent" else "agent"
-    for alike in spelled_alike(at):
+    at = {name: number for number, name in enumerate(ids)}
+    for alike in spelled_alike(ids):
         if not (present[[at[name] for name in alike]].sum(axis=0) > 1).any():
             raise ImportFormatError(
                 f"The {noun}s {', '.join(map(repr, alike[:LISTED]))} differ by spaces or case alone, and no {other} has two of "
