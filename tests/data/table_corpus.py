@@ -56,6 +56,8 @@ class Table:
         Header of the responses' column in such a table.
     beside : sequence of str
         Keys of `BESIDE`: further columns, those after "|" to the right of the texts.
+    asked_last : bool
+        Whether the prompts are to the right of the texts.
     resolve : mapping
         The options that read a table that has to be refused; empty if the table has to be read.
     """
@@ -68,6 +70,7 @@ class Table:
     text: str = ""
     beside: Sequence[str] = ()
     asks: bool = True
+    asked_last: bool = False
     resolve: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -101,6 +104,15 @@ BESIDE = {
     "Kommentar": lambda item, _agent: f"Bitte Fall {item} noch einmal prüfen, danke.",
     "Title": lambda item, _agent: f"Trouble with order {4000 + item}",
     "Context": lambda item, _agent: f"The customer of order {4000 + item} has written {item + 2} times since May.",
+    **{f"{letter} score": lambda item, agent: 1 + (item + agent) % 5 for letter in "ABC"},
+    **{
+        f"{model} rationale": lambda item, agent: f"I chose it as number {item} fits case {agent} best."
+        for model in ("gpt", "claude")
+    },
+    "Chosen bot": lambda item, _agent: VARIANTS[item % 3],
+    "Why": lambda item, _agent: f"It names order {4000 + item} and is friendlier than the others.",
+    "Subject": lambda item, _agent: f"Trouble with order {4000 + item}",
+    "system_prompt": lambda _item, _agent: "You are a kind and helpful assistant.",
     "Internal": lambda item, _agent: f"Case {item} was moved from team {item % 4} to another team.",
 }
 ROLES = ("template_bot", "old_bot", "current_assistant", "production_system", "baseline_reference")
@@ -167,6 +179,21 @@ TABLES: Mapping[str, Table] = {
     "a context and a question": Table(
         MODELS, "Question", asks=True, beside=("Context",), resolve={"prompt": "Question", "text": ",".join(MODELS)}
     ),
+    "the question last": Table(MODELS, "Customer says", asks=False, asked_last=True),
+    "the question last, under a header that says nothing": Table(
+        MODELS, "Xyz", asks=False, asked_last=True, resolve={"prompt": "Xyz", "text": ",".join(MODELS)}
+    ),
+    "single letters, and scores": Table(("A", "B", "C"), "Query", beside=("|", "A score", "B score", "C score")),
+    "a subject and a body": Table(
+        VARIANTS[:3], "Body", asks=False, beside=("Subject",), resolve={"prompt": "Body", "text": ",".join(VARIANTS[:3])}
+    ),
+    "rationales beside responses": Table(
+        ("gpt answer", "claude answer", "llama answer"), "Query", beside=("|", "gpt rationale", "claude rationale")
+    ),
+    "a choice and its reason": Table(VARIANTS[:3], "Customer wrote", asks=False, beside=("|", "Chosen bot", "Why")),
+    "a system prompt": Table(
+        MODELS, "user_prompt", beside=("system_prompt",), resolve={"prompt": "user_prompt", "text": ",".join(MODELS)}
+    ),
     # one row per response
     **{
         f"{name}, one row per response": Table(agents, ask, language, kind, by, text, beside, asks)
@@ -215,6 +242,8 @@ def rows_of(table: Table) -> list[Row]:
         sides = [[name.strip() for name in side.split(" / ") if name.strip()] for side in (left, right)]
         found = [{name: BESIDE[name](item, agent) for name in side} for side in sides]
         asked: Row = {table.ask: prompt(table.language, item, asks=table.asks)} if table.ask else {}
+        if table.asked_last:
+            return {**found[0], **texts, **asked, **found[1]}
         return {**found[0], **asked, **texts, **found[1]}
 
     if not table.by:

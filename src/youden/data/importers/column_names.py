@@ -32,12 +32,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         ),
         "text": (
             "response output answer completion generation prediction reply result summary translation text "
-            "content message sampled a antwort respuesta réponse reponse risposta resposta 回答 返信 応答 回复 答复 答案"
+            "content message sampled antwort respuesta réponse reponse risposta resposta 回答 返信 応答 回复 答复 答案"
         ),
         "prompt": (
             "prompt question instruction input query user_input request problem source document article passage "
             "topic text task messages contents history conversations conversation q frage kundenfrage anfrage pregunta "
-            "consulta demande domanda pergunta 質問 問い合わせ お問い合わせ 问题 提问 ticket message context background title"
+            "consulta demande domanda pergunta 質問 問い合わせ お問い合わせ 问题 提问 "
+            "ticket message body context background title"
         ),
         "group": "group family",
         "empty": "empty empty_answer answer_is_empty",
@@ -53,7 +54,8 @@ ABOUT = _vocabulary(
     "expected reference gold golden ground truth correct label score scores rating grade rank pass metric judge eval",
     "role cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
     "comment comments note notes feedback reviewer category tag tags split system_prompt system_message event_id",
-    "winner preference reason explanation rationale judgment judgement verdict critique object usage type kind level mime",
+    "winner preference chosen choice decision why",
+    "reason explanation rationale judgment judgement verdict critique object usage type kind level mime",
     "kommentar bemerkung notiz bewertung datum comentario commentaire remarque nota 备注 コメント 評価 评分",
 )
 """Words for what is known of an item or a response."""
@@ -64,6 +66,8 @@ SUBJECTS = _vocabulary(
 """Words for groups of items, which never name an agent."""
 ASKERS = _vocabulary("user session thread customer account project client ticket kunde kunden cliente usuario email")
 """Words for who asked, perhaps more than once."""
+_SAYING = _vocabulary("text message body mail content says said wrote writes asks asked schreibt fragt schrieb")
+"""Words that, beside a word for who asked, name a question."""
 _ALL_NAMES = frozenset(name for names in NAMES.values() for name in names)
 LAST_ANSWER = "[-1].content"
 """End of the path to the last message of a conversation, which is a response."""
@@ -125,7 +129,7 @@ def _role_of_part(name: str) -> str | None:
     last = rest.rpartition("_")[2]
     if last in ("id", "name") and name not in _ALL_NAMES:
         return _role_of_reference(_role_of_part(first), last)
-    if rest and ASKERS & {*name.split("_")} and {"text", "message", "body", "mail", "content"} & {*name.split("_")}:
+    if rest and ASKERS & {*name.split("_")} and _SAYING & {*name.split("_")}:
         return "prompt"
     words = (name, *([first] if last in _GENERIC else []), last)
     named = next((role for word in words for role, names in NAMES.items() if word in names), None)

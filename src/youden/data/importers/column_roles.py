@@ -14,6 +14,7 @@ from functools import partial
 from itertools import combinations
 
 from youden.data.importers.column_names import (
+    ABOUT,
     NAMES,
     PAIRED,
     SUBJECTS,
@@ -229,7 +230,9 @@ class _Search:
         """
         table = self.table
         left = [name for name in table.names if name not in self.told.values() and not is_about_responses(name)]
-        left = [name for name in left if table[name].is_text and not table[name].is_contact]
+        left = [
+            name for name in left if table[name].is_text and not table[name].is_contact and not self.is_remark(name)
+        ]
         prose, words = [], []
         for name in left:
             column = table[name]
@@ -256,6 +259,12 @@ class _Search:
         self.items += [question] if question else [name for name in self.unnamed if table[name].is_contact]
         return tuple(agents)
 
+    def is_remark(self, name: str) -> bool:
+        """Return whether a column is about the agent of another one: "gpt rationale" beside "gpt response"."""
+        *agent, last = plain_name(name).split("_")
+        others = (plain_name(other).split("_") for other in self.table.names if other != name)
+        return bool(agent) and last in ABOUT and any(words[: len(agent)] == agent for words in others)
+
     def is_group(self, name: str) -> bool:
         words = words_of(name)
         return bool(SUBJECTS & words and not _SURELY_AGENTS & words) or role_of_name(name) in (
@@ -277,15 +286,17 @@ class _Search:
         if len(named) == 1:
             self.refuse_texts_before(named[0], prose)
             return named[0]
-        first = named[0] if named else prose[0]
-        responses = [name for name in prose if name not in (named or [first])]
         if named:
             problem = f"{' and '.join(map(repr, named))} could both be the question"
-        elif not self.differs(first, responses):
-            return None
+            best = min(named, key=lambda name: (-self.table[name].share_asking, name_order(name, "prompt")))
         else:
-            problem = f"{first!r} could be the question or an agent"
-        best = min(named, key=lambda name: (-self.table[name].share_asking, name_order(name, "prompt")), default=first)
+            unlike = (
+                name for name in (prose[0], prose[-1]) if self.differs(name, [one for one in prose if one != name])
+            )
+            if (best := next(unlike, "")) == "":
+                return None
+            problem = f"{best!r} could be the question or an agent"
+        responses = [name for name in prose if name not in (named or [best])]
         raise UnclearColumnsError(problem, prompt=best, text=",".join(responses))
 
     def refuse_texts_before(self, question: str, prose: Sequence[str]) -> None:
