@@ -32,14 +32,6 @@ RESULTS = "results"
 """The folder of AlpacaEval's leaderboard, which calls a model by its folder in there."""
 
 
-@dataclass(frozen=True)
-class _Row:
-    place: str
-    instruction: Json
-    output: Json
-    generator: str | None
-
-
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Each file is a list of {instruction, output, generator}. Files are joined by instruction; items are numbered.
 
@@ -52,27 +44,30 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     files = files_of(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
     joiner, items = Joiner(paths[0].stem), ItemsByPrompt()
     rows = {file: list(_rows(file, joiner.replaced)) for file in files}
-    generators = {file: {row.generator for row in said} for file, said in rows.items()}
+    generators = {file: {_generator(row) for _, row in listed} for file, listed in rows.items()}
     names = _names(generators)
-    for file, said in rows.items():
-        for row in said:
-            if not isinstance(row.instruction, str) or not row.instruction.strip():
-                joiner.leave_out("no instruction", row.place)
+    for file, listed in rows.items():
+        for place, row in listed:
+            instruction, generator = row.get("instruction"), _generator(row)
+            if not isinstance(instruction, str) or not instruction.strip():
+                joiner.leave_out("no instruction", place)
                 continue
-            agent = names.get(file) or row.generator or file.resolve().parent.name
-            if row.generator not in (None, agent) and len(generators[file]) == 1:
-                joiner.alias(agent, str(row.generator))
-            item = items.item(agent, row.instruction)
-            joiner.add(agent, item, row.output, prompt=row.instruction, place=row.place)
+            agent = names.get(file) or generator or file.resolve().parent.name
+            if generator not in (None, agent) and len(generators[file]) == 1:
+                joiner.alias(agent, str(generator))
+            item = items.item(agent, instruction)
+            joiner.add(agent, item, row.get("output"), prompt=instruction, place=place)
     return joiner.pool()
 
 
-def _rows(file: Path, replaced: Replacements) -> Iterator[_Row]:
+def _rows(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     for number, value in enumerate(as_list(read_json(file, replaced), file), 1):
         place = f"{file}, row {number}"
-        row = as_object(value, place)
-        generator = row.get("generator")
-        yield _Row(place, row.get("instruction"), row.get("output"), None if not generator else str(generator))
+        yield place, as_object(value, place)
+
+
+def _generator(row: Mapping[str, Json]) -> str | None:
+    return str(row["generator"]) if row.get("generator") else None
 
 
 def _names(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:

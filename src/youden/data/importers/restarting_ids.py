@@ -14,9 +14,8 @@ from itertools import combinations
 
 from youden.data.importers.column_names import SUBJECTS, names_agents_surely, role_of_name, words_of
 from youden.data.importers.column_roles import Roles
-from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, Row, joined, value
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, Row, TableColumns, joined
 from youden.data.importers.foreign_files import wrong
-from youden.types.pool import Json
 
 GROUPS = SUBJECTS | frozenset(
     name
@@ -72,15 +71,16 @@ def with_unique_items(found: Roles, rows: Sequence[Row], *, place: str) -> Roles
     ImportFormatError [import-ids]
         If a column may tell ids apart or number repeats, and neither its name nor a prompt says which.
     """
-    return _with_repeats(_with_unique_items(_without_runs(found, rows), rows, place=place), rows)
+    table = TableColumns(rows)
+    return _with_repeats(_with_unique_items(_without_runs(found, table), table, place=place), table)
 
 
-def _without_runs(found: Roles, rows: Sequence[Row]) -> Roles:
+def _without_runs(found: Roles, table: TableColumns) -> Roles:
     """Take agents by models alone if they are named by models and numbered runs: 1, 2 or run-1, run-2."""
     runs = {
         name
         for name in found.agents
-        if "run" in words_of(name) and len({re.sub(r"\d+$", "#", str(value(row, name))) for row in rows}) == 1
+        if "run" in words_of(name) and len({re.sub(r"\d+$", "#", str(key)) for key in table[name].keys}) == 1
     }
     models = tuple(name for name in found.agents if name not in runs)
     if not runs or not any(names_agents_surely(name) for name in models):
@@ -90,38 +90,37 @@ def _without_runs(found: Roles, rows: Sequence[Row]) -> Roles:
     )
 
 
-def _with_repeats(found: Roles, rows: Sequence[Row]) -> Roles:
+def _with_repeats(found: Roles, table: TableColumns) -> Roles:
     """Take the first column that is called as one and tells all responses of an agent to an item apart as numbers of repeats."""
     item = found.columns.get("item", found.columns.get("prompt"))
     names = [name for name in found.unused if NUMBERS & words_of(name)]
     if item is None or not names or "repeat" in found.columns:
         return found
-    cells = [*zip(_column(rows, [*found.agents]), _column(rows, [item]), strict=True)]
+    cells = [*zip(table.keys_of([*found.agents]), table.keys_of([item]), strict=True)]
     for name in names:
-        repeats = _column(rows, [name])
+        repeats = table.keys_of([name])
         if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
             unused = tuple(other for other in found.unused if other != name)
             return replace(found, columns={**found.columns, "repeat": name}, unused=unused)
     return found
 
 
-def _with_unique_items(found: Roles, rows: Sequence[Row], *, place: str) -> Roles:
+def _with_unique_items(found: Roles, table: TableColumns, *, place: str) -> Roles:
     item, prompt = found.columns.get("item"), found.columns.get("prompt")
     if item is None:
         return found
-    agents = _column(rows, [*found.agents])
-    ids = _column(rows, [item])
+    agents = table.keys_of([*found.agents])
+    ids = table.keys_of([item])
     repeat = [found.columns["repeat"]] if "repeat" in found.columns else []
     apart = [name for name in found.unused if REPEATS & words_of(name)]
-    repeats = _column(rows, repeat)
-    texts = [
-        tuple(str(row.get(name)) for name in (*found.wide, *filter(None, [found.columns.get("text")]))) for row in rows
-    ]
+    repeats = table.keys_of(repeat)
+    text = [found.columns["text"]] if "text" in found.columns else []
+    texts = [*zip(*(map(str, table[name].values) for name in (*found.wide, *text)), strict=True)]
     kept = [n for n, one in enumerate(ids) if one is not None and any(text != "None" for text in texts[n])]
     cells = defaultdict(set)
     for n in kept:
         cells[agents[n], ids[n], repeats[n]].add(texts[n])
-    prompts = [None] * len(rows) if prompt is None else _column(rows, [prompt])
+    prompts = [None] * table.n_rows if prompt is None else table.keys_of([prompt])
     by_prompt = {(agents[n], ids[n], prompts[n]) for n in kept if prompts[n] is not None}
     has_prompts = len(by_prompt) > 0
     one_prompt = has_prompts and len(by_prompt) == len({key[:2] for key in by_prompt})
@@ -130,17 +129,17 @@ def _with_unique_items(found: Roles, rows: Sequence[Row], *, place: str) -> Role
         return found
     if prompt is not None and _names_groups(prompt, agents, ids, prompts):
         without = {noun: column for noun, column in found.columns.items() if noun != "prompt"}
-        return _with_unique_items(replace(found, columns=without, unused=(*found.unused, prompt)), rows, place=place)
+        return _with_unique_items(replace(found, columns=without, unused=(*found.unused, prompt)), table, place=place)
 
-    def is_unique(names: Sequence[str], repeats: Sequence[Json]) -> bool:
-        groups = _column(rows, names)
+    def is_unique(names: Sequence[str], repeats: Sequence[str | None]) -> bool:
+        groups = table.keys_of(names)
         by_id = {(agents[n], ids[n], groups[n]) for n in kept}
         if any(groups[n] is None for n in kept) or len(by_id) == len({key[:2] for key in by_id}):
             return False
         if has_prompts:
             keys = [(agents[n], groups[n], ids[n]) for n in kept]
             return len(set(keys)) == len({(*key, prompts[n]) for key, n in zip(keys, kept, strict=True)})
-        seen: dict[tuple[Json, ...], tuple[str, ...]] = {}
+        seen: dict[tuple[str | None, ...], tuple[str, ...]] = {}
         return all(
             seen.setdefault((agents[n], groups[n], ids[n], repeats[n]), texts[n]) == texts[n] for n in kept
         ) and _lines_up(agents, groups, ids, kept)
@@ -148,7 +147,7 @@ def _with_unique_items(found: Roles, rows: Sequence[Row], *, place: str) -> Role
     free = [name for name in found.unused if not REPEATS & words_of(name)]
     places = () if has_prompts else (FOLDER, FILE)  # their names say nothing of what they hold
     named = [name for name in free if GROUPS & words_of(name) and name not in places]
-    for told_apart in (repeats, _column(rows, [*repeat, *apart])):
+    for told_apart in (repeats, table.keys_of([*repeat, *apart])):
         for names in (*((name,) for name in named), *combinations(named[:4], 2)):
             if is_unique(names, told_apart):
                 return _with_item(found, (*names, item))
@@ -175,7 +174,9 @@ def _by_prompt(found: Roles) -> Roles:
     return replace(found, columns=places, made=True, unused=(*found.unused, found.columns["item"]))
 
 
-def _names_groups(column: str, agents: Sequence[Json], ids: Sequence[Json], values: Sequence[Json]) -> bool:
+def _names_groups(
+    column: str, agents: Sequence[str | None], ids: Sequence[str | None], values: Sequence[str | None]
+) -> bool:
     """Tell whether a column taken for prompts names groups instead, in each of which ids start again."""
     groups = {*values} - {None}
     is_short = not any(" " in str(one) for one in groups)
@@ -184,7 +185,7 @@ def _names_groups(column: str, agents: Sequence[Json], ids: Sequence[Json], valu
     return bool(is_short or SUBJECTS & words_of(column)) and n_items >= 2 * len(groups) and n_repeated > 0
 
 
-def _lone(agents: Sequence[Json], prompts: Sequence[Json], kept: Sequence[int]) -> list[int]:
+def _lone(agents: Sequence[str | None], prompts: Sequence[str | None], kept: Sequence[int]) -> list[int]:
     """The rows whose prompt only one of several agents has."""
     having = defaultdict(set)
     for n in kept:
@@ -192,33 +193,27 @@ def _lone(agents: Sequence[Json], prompts: Sequence[Json], kept: Sequence[int]) 
     return [n for n in kept if len(having[prompts[n]]) == 1] if len({agents[n] for n in kept}) > 1 else []
 
 
-def _foreign(item: str, agent: Json, one: Json) -> str:
+def _foreign(item: str, agent: str | None, one: str | None) -> str:
     return (
         f"agent {agent!r} has responses to several prompts under {item} {one!r}, and no other agent has these prompts. "
         "Remove rows that are not responses of the agents, such as those of a grader, or name the columns: --column item=NAME."
     )
 
 
-def _question(column: str, item: str, agents: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> str:
+def _question(
+    column: str, item: str, agents: Sequence[str | None], ids: Sequence[str | None], kept: Sequence[int]
+) -> str:
     (agent, one), _ = Counter((agents[n], ids[n]) for n in kept).most_common(1)[0]
-    whose = "an agent" if agent is None else f"agent {agent!r}"
+    whose = "an agent" if not agent else f"agent {agent!r}"
     return (
         f"{whose} has several responses to {item} {one!r}, which differ in the column {column!r}. If these are different items, "
         f"use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column 'repeat={column}'."
     )
 
 
-def _column(rows: Sequence[Row], names: Sequence[str]) -> list[Json]:
-    """One key per row, of these columns together; None if a part is missing, or if there are no columns."""
-    return [_key(row, names) for row in rows]
-
-
-def _key(row: Row, names: Sequence[str]) -> Json:
-    parts = [value(row, name) for name in names]
-    return None if not parts or None in parts else " / ".join(" ".join(str(part).split()) for part in parts)
-
-
-def _lines_up(agents: Sequence[Json], groups: Sequence[Json], ids: Sequence[Json], kept: Sequence[int]) -> bool:
+def _lines_up(
+    agents: Sequence[str | None], groups: Sequence[str | None], ids: Sequence[str | None], kept: Sequence[int]
+) -> bool:
     """Tell whether enough rows are of items that two agents have, and each group has several ids."""
     n_items = len({(groups[n], ids[n]) for n in kept})
     if n_items < 2 * len({groups[n] for n in kept}):
