@@ -176,6 +176,10 @@ def test_a_wrong_key_is_one_error_that_names_it(
     write_pool(tmp_path / "mine.csv")
     with pytest.raises(ConfigError, match=said):
         package.run("mine.csv", out="runs/r", **keys)  # type: ignore[arg-type]
+    if "call" in keys:
+        with pytest.raises(ConfigError, match=said):
+            package.run(package.read_pool("mine.csv"), out="runs/r", **keys)  # type: ignore[arg-type]
+        assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -201,7 +205,9 @@ def paid(youden: Youden, server: WireServer, tmp_path: Path) -> dict[str, object
     return {"judge": wire_judge(server.url, price=1), "calls": 110, "independent": "pooled:20"}
 
 
-def test_the_cap_stops_a_run_and_the_same_call_resumes_it(paid: dict[str, object], server: WireServer) -> None:
+def test_the_cap_stops_a_run_and_the_same_call_resumes_it(
+    paid: dict[str, object], server: WireServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(BudgetError):
         package.run("answers.csv", out="runs/r", max_cost=0.005, **paid)  # type: ignore[arg-type]
     n_stored = server.n_requests
@@ -212,6 +218,7 @@ def test_the_cap_stops_a_run_and_the_same_call_resumes_it(paid: dict[str, object
     assert run.facts.calls.usd == pytest.approx(110 * 101e-6)
     package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)  # type: ignore[arg-type]
     assert server.n_requests == 110
+    assert capsys.readouterr() == ("", ""), "without a terminal or a notebook there is no progress bar"
 
 
 async def test_a_run_in_a_running_event_loop(paid: dict[str, object], server: WireServer) -> None:

@@ -270,7 +270,7 @@ def gate_command(
     from youden.report.pages.writing import gate_markdown
     from youden.runs.run_object import Run
     from youden.workflows.gate import lines_of, next_looks, table
-    from youden.workflows.quality import gate_by_quality
+    from youden.workflows.quality import read_answers
 
     if as_json and markdown == "-":
         raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
@@ -279,8 +279,8 @@ def gate_command(
     judged = Run(run)
     if dry_run:
         folder = judged.folder
-        labelled = gate_by_quality(folder, files or None, label=label, scale=scale)
-        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target, labelled=labelled)
+        labels = read_answers(folder, files, label=label, scale=scale) if files else None
+        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
         if as_json:
             output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
         for look in looks:

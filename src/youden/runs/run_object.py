@@ -97,9 +97,10 @@ def run(
     """
     folder = Path(out)
     name = path_part(folder.resolve().name).lstrip("+-")
-    given = {"pool": _pool_path(pool, folder), "judge": judge, "max_cost": max_cost, "out": folder, **keys}
+    given = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
     plain = {key: fspath(value) if isinstance(value, PathLike) else value for key, value in given.items()}
-    config = config_of_keys({"name": name, **plain}, origin="youden.run")
+    config = config_of_keys(plain, origin="youden.run")  # before the pool is written
+    config = config.model_copy(update={"pool": _pool_path(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
     with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:

@@ -245,7 +245,7 @@ class RunView:
         """
         from youden.report.pages.writing import gate_markdown, render_junit, write_file
         from youden.workflows.gate import gate_run
-        from youden.workflows.quality import gate_by_quality
+        from youden.workflows.quality import read_answers
 
         gate = gate_run(
             self.folder,
@@ -254,7 +254,7 @@ class RunView:
             margin=margin,
             ledger=None if ledger is None else Path(ledger),
             target=target,
-            labelled=gate_by_quality(self.folder, labels, label=label, scale=scale),
+            labels=None if labels is None else read_answers(self.folder, labels, label=label, scale=scale),
         )
         for path, render in ((markdown, gate_markdown), (junit, render_junit)):
             if path is not None:

@@ -112,17 +112,37 @@ def compare(
     target: Target | None = None,
     families: Mapping[str, str] | None = None,
 ) -> JudgesStudy:
-    """What `youden compare` prints, as data: do the judges of these runs' folders agree?
+    """Compare the judges of two or more runs, as `youden compare` does.
 
-    Returns a `JudgesStudy`, whose `words` say it in sentences.
+    Parameters
+    ----------
+    *runs : Run, str or path
+        The runs (`Run`), or their folders.
+    scores : {"symmetric", "row"}, default "symmetric"
+        Scores to compare; "row" are those of the paper.
+    match : {"id", "number"}, default "id"
+        Which items are the same: those with one id, or with one last number in it.
+    target : {"items-like-these", "these-items"}, optional
+        Population that differences refer to. Default: what the runs say.
+    families : mapping, optional
+        Judge → the agents' family that is its own. Default: what the judges' configs say.
 
-    scores: symmetric, or row, the paper's. match: items by id, or by the last number in it. target: which items differences
-    describe; None for what the runs say. families: judge → the family of agents that is its own.
+    Returns
+    -------
+    JudgesStudy
+        Agreement on agents, items and trials; `words` describes it in sentences.
 
-    Raises: RunFolderError, ConfigError, StatisticsError.
+    Raises
+    ------
+    RunFolderError
+        If a file of a run is missing.
+    ConfigError, StatisticsError
+        If the runs cannot be compared.
 
+    Examples
+    --------
     >>> import youden
-    >>> youden.compare("runs/mine", "runs/theirs").words  # doctest: +SKIP
+    >>> youden.compare(youden.read_run("runs/first"), "runs/second").words  # doctest: +SKIP
     """
     judged = [read_judged(RunFolder(Path(run))) for run in runs]
     both = SideBySide(judged, kind=scores, match=match, target=target, families=families)

@@ -6,7 +6,7 @@ Nothing is asked here: the answers of a run are looked at, and the looks are cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -34,6 +34,7 @@ from youden.types.pool import Floats, Json, Positions
 from youden.types.recommendation import JudgeSignalFacts, Recommendation
 from youden.types.results import ABOUT
 from youden.workflows.gate_answers import DifferenceForecast, GateAnswers, QualityDifference, read_answers
+from youden.workflows.quality import LabelledAnswers, with_quality
 
 MARGIN = 0.05
 FEWEST_ITEMS = 6
@@ -141,22 +142,18 @@ class GateLook:
     level: float
 
 
-Labelled = Callable[[GateAnswers], GateAnswers]
-"""Answers with what labels say beside them (`with_quality` of `workflows/quality.py`)."""
+def _target_of(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
+    """Return the population that a gate's differences refer to; by default, that of the run, with the judges that it has.
 
-
-def of_items(folder: RunFolder) -> Target:
-    """What a gate speaks of where nobody says: what the run says of items, by the judge or the jury that it has."""
-    return "these-items" if folder.terms.target == "these-items" else "items-like-these"
-
-
-def _target_of(folder: RunFolder, target: Target | None, labelled: Labelled | None) -> Target:
-    """The population of a gate's differences. Raises: InputError [gate-target] if labels are about another one."""
-    if labelled is None:
-        return target or of_items(folder)
+    Raises: InputError [gate-target] if labels refer to another one.
+    """
+    if labels is None:
+        default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
+        return target or default
     if target not in (None, "items-like-these"):
         raise InputError(
-            "Quality speaks of items like those that are labelled. Leave out --target.", slug="gate-target"
+            f"Quality refers to items like the labelled ones: got the target '{target}'. Remove --target.",
+            slug="gate-target",
         )
     return "items-like-these"
 
@@ -168,12 +165,12 @@ def next_looks(
     baseline: str,
     ledger: Path | None = None,
     target: Target | None = None,
-    labelled: Labelled | None = None,
+    labels: LabelledAnswers | None = None,
 ) -> tuple[GateLook, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
-    target = _target_of(folder, target, labelled)
-    kept, answers = read_ledger(ledger or folder.file(FILE)), read_answers(folder)
-    return _looks(labelled(answers) if labelled else answers, agents, baseline, kept, target)
+    target = _target_of(folder, target, labels)
+    kept, answers = read_ledger(ledger or folder.file(FILE)), with_quality(read_answers(folder), folder, labels)
+    return _looks(answers, agents, baseline, kept, target)
 
 
 def gate_run(
@@ -184,12 +181,12 @@ def gate_run(
     margin: float = MARGIN,
     ledger: Path | None = None,
     target: Target | None = None,
-    labelled: Labelled | None = None,
+    labels: LabelledAnswers | None = None,
 ) -> Gate:
     """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
 
     target: what differences are about; None for what the run says. margin: how much worse, on the scale of abilities, still
-    counts as no worse. The interval's error is shared by the agents asked together and by all looks (`look_error`). labelled:
+    counts as no worse. The interval's error is shared by the agents asked together and by all looks (`look_error`). labels:
     compare by quality instead, the margin in the labels' units; a look then counts as one at these answers and labels.
 
     Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart], [gate-target]; RunFolderError
@@ -200,12 +197,12 @@ def gate_run(
             f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
             slug="gate-margin",
         )
-    target = _target_of(folder, target, labelled)
-    answers, path = read_answers(folder, target=target), ledger or folder.file(FILE)
-    answers, kept = labelled(answers) if labelled else answers, read_ledger(path)
+    target = _target_of(folder, target, labels)
+    path = ledger or folder.file(FILE)
+    answers, kept = with_quality(read_answers(folder, target=target), folder, labels), read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)
     facts = folder.read_facts()
-    signal = None if labelled or facts.signal.discriminates else facts.signal
+    signal = None if labels or facts.signal.discriminates else facts.signal
     old = answers.agent_ids.index(baseline)
     rows = tuple(
         _by_quality(answers.quality(look.agent, baseline, look.level), look, margin=margin)
@@ -236,10 +233,10 @@ def gate_run(
         signature=answers.signature,
         agents=rows,
         target=target,
-        choice=None if labelled else facts.choice,
-        recommendation=None if labelled else facts.recommendation,
+        choice=None if labels else facts.choice,
+        recommendation=None if labels else facts.recommendation,
         calibration=folder.calibration,
-        by="quality" if labelled else "ability",
+        by="quality" if labels else "ability",
     )
 
 

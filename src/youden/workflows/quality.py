@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +25,6 @@ from youden.workflows.labels import first, open_labels
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from youden.workflows.gate import Labelled
 
     Labels = str | PathLike[str] | Sequence[str | PathLike[str]] | pd.DataFrame
 
@@ -300,17 +297,10 @@ def difference_of_quality(found: SmallAreas, one: int, other: int, *, level: flo
     return float(found.quality[one] - found.quality[other]), low, high
 
 
-def gate_by_quality(
-    folder: RunFolder, labels: Labels | None, *, label: str | None, scale: tuple[float, float] | None
-) -> Labelled | None:
-    """Make the step by which a gate compares quality; None without labels, for a gate by ability. Raises: as `read_answers`."""
-    if labels is None:
-        return None
-    return partial(with_quality, folder=folder, answers=read_answers(folder, labels, label=label, scale=scale))
-
-
-def with_quality(seen: GateAnswers, *, folder: RunFolder, answers: LabelledAnswers) -> GateAnswers:
-    """What a gate sees, agents being compared by quality: other labels are another look."""
+def with_quality(seen: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
+    """Add the quality by these labels to the answers of a gate, which are then others; None adds nothing."""
+    if answers is None:
+        return seen
     found, ids = quality_of_run(folder, answers), [row.agent for row in folder.read_ranking()]
     n, ends = np.bincount(answers.agent, minlength=len(ids)), answers.scale[1] - answers.scale[0]
 
