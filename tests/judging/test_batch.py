@@ -31,12 +31,12 @@ from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.retries import RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider
-from youden.judging.offline.batch_claims import BatchClaims
+from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.offline.http_batches import OpenAIBatches
 from youden.judging.offline.lines import Line, results, split_lines
 from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.leases import LEASE, Claims, Jobs, all_jobs
+from youden.judging.store.leases import LEASE, Claims, all_jobs
 from youden.types import Completion, Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -214,11 +214,11 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
     """The steps are cut off behind the provider's work, before its reply is noted."""
     async with BatchServer(looks_needed=2) as server:
         target = {
-            "upload": "youden.judging.store.leases.Jobs.uploaded",
-            "create": "youden.judging.store.leases.Jobs.started",
+            "upload": "youden.judging.offline.batch_leases.BatchLeases.note_file",
+            "create": "youden.judging.offline.batch_leases.BatchLeases.note_batch",
             "look": "youden.judging.offline.in_batches.InBatches._merge",
             "fetch": "youden.judging.offline.in_batches.results",
-            "merge": "youden.judging.offline.batch_claims.BatchClaims.settle",
+            "merge": "youden.judging.offline.batch_leases.BatchLeases.settle",
         }[at]
 
         def die(*_: Any, **__: Any) -> None:
@@ -432,12 +432,11 @@ async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claim
     """The note was made while the keys were held, so whoever gets them afterwards finds it."""
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
-    jobs = Jobs(store.place, address=questions.address, model=questions.model)
-    holding = BatchClaims(store, jobs)
+    one, other = (BatchLeases(store, address=questions.address, model=questions.model) for _ in range(2))
     keys = [key for _, key, _ in questions.all(PLAN)][:10]
-    jobs.add(replace(jobs.new(0.0, keys[:4]), file="file_9", batch="batch_9"))
-    assert holding.without_sent(keys) == set(keys[4:])
-    assert holding.elsewhere
+    other.note(0.0, keys[:4])
+    assert one.without_sent(keys) == set(keys[4:])
+    assert one.elsewhere
 
 
 async def test_a_host_that_stood_still_before_its_note_notes_nothing(
@@ -446,12 +445,11 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
     """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
     stood_still = 0.0
     monkeypatch.setattr(store, "claims", lambda: Claims(store.place, now=lambda: time.time() + stood_still))
-    jobs = Jobs(store.place, address="a", model="m")
-    holding = BatchClaims(store, jobs)
-    holding.note(jobs.new(0.0, ["a"]))
+    leases = BatchLeases(store, address="a", model="m")
+    leases.note(0.0, ["a"])
     stood_still = LEASE
     with pytest.raises(JudgeError, match="lease-lost"):
-        holding.note(jobs.new(0.0, ["b"]))
+        leases.note(0.0, ["b"])
     assert [len(one.keys) for one in all_jobs(store.place)] == [1]
 
 

@@ -22,9 +22,10 @@ from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ShortRunError
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
+from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import open_store
-from youden.judging.store.leases import Jobs, all_jobs
+from youden.judging.store.leases import all_jobs
 from youden.types import Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -128,8 +129,7 @@ async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a
             waits = asyncio.create_task(call_by_call(NOWHERE, place, HALF, calls=calls))
             await asyncio.sleep(0.3)
             assert not waits.done()
-            jobs = Jobs(store.place, address=questions.address, model=questions.model)
-            jobs.add(jobs.new(0.0, keys))
+            BatchLeases(store, address=questions.address, model=questions.model).note(0.0, keys)
             with pytest.raises(ShortRunError, match="120 answers are awaited"):
                 await waits
         assert calls.n_requests == 0

@@ -17,9 +17,10 @@ from postgres import Cluster
 from scripted import Clock
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
+from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
 from youden.judging.store.contract import Payment, PendingWrites
-from youden.judging.store.leases import LEASE, Claims, Jobs, UnderWay, is_gone, new_owner
+from youden.judging.store.leases import LEASE, Claims, UnderWay, is_gone, new_owner
 from youden.judging.store.worker_group import SharedBudget, Team, help_run, lead_run
 from youden.types import Completion
 
@@ -324,36 +325,34 @@ def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
             assert len(store.place.rows(kept, rows[0], n=10)) == n - 1
 
 
-def test_batches_under_way_are_seen_by_all_until_forgotten_and_copied(place: str, tmp_path: Path) -> None:
+def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: str, tmp_path: Path) -> None:
     with open_store(place) as one, open_store(place) as two, open_store(tmp_path / "other.db") as other:
-        jobs, theirs = Jobs(one.place, address="a", model="m"), Jobs(two.place, address="a", model="m")
-        first, second = jobs.new(float("nan"), ["k1", "k2"]), jobs.new(0.5, ["k3"])
-        jobs.add(first)
-        jobs.add(second)
-        started = jobs.started(jobs.uploaded(first, "f"), "b")
+        ours, theirs = (BatchLeases(store, address="a", model="m") for store in (one, two))
+        first, second = ours.note(float("nan"), ["k1", "k2"]), ours.note(0.5, ["k3"])
+        started = ours.note_batch(ours.note_file(first, "f"), "b")
         assert [(job.id, job.keys, job.batch) for job in theirs.pending()] == [
             (first.id, ("k1", "k2"), "b"),
             (second.id, ("k3",), None),
         ]
-        assert Jobs(two.place, address="a", model="other").pending() == []
-        assert theirs.keys(but=[first.id]) == {"k3"}
+        assert BatchLeases(two, address="a", model="other").pending() == []
+        assert theirs.without_sent(["k3", "k4"]) == {"k4"}
         assert two.place.batches() == sorted([first.id, second.id])
         under_way = UnderWay(two.place)
         assert under_way.keys() == {"k1", "k2", "k3"}
         assert other.place.put_rows("batches", one.place.rows("batches", None, n=10)) == 2
         theirs.forget(started)
         with pytest.raises(JudgeError, match="lease-lost"):
-            jobs.started(started, "b2")
-        assert [job.id for job in jobs.pending()] == [second.id]
+            ours.note_batch(started, "b2")
+        assert [job.id for job in ours.pending()] == [second.id]
         assert under_way.keys() == {"k3"}
-        rest = replace(jobs.new(0.2, ["k4"]), file="f", batch="b")
+        remainder = replace(second, id="rest", keys=("k4",), usd=0.2, file="f", batch="b")
         one.add("k3", answer(), waits=False)
-        one.settle(second.id, rest.row)
+        ours.settle(second, remainder)
         assert [job.id for job in theirs.pending()] == [second.id]
         one.flush()
-        assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [(rest.id, ("k4",), 0.2)]
+        assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [("rest", ("k4",), 0.2)]
         assert (under_way.keys(), len(two)) == ({"k4"}, 1)
-        one.settle(rest.id, None)
+        ours.settle(remainder, None)
         one.flush()
         assert under_way.keys() == UnderWay(two.place).keys() == set()
 

@@ -18,13 +18,13 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, ends_the_run, http_error, unless_echoed
 from youden.judging.call.reply import check_usage_of
 from youden.judging.config.judge_files import JudgeConfig, price
-from youden.judging.offline.batch_claims import BatchClaims
+from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.offline.batch_providers import NOT_FOUND, BatchProvider, BatchState, LineError
 from youden.judging.offline.lines import Line, request_line, results, split_lines
 from youden.judging.scheduler.calling import worst_price
 from youden.judging.scheduler.options import Batching
 from youden.judging.scheduler.outcomes import Outcomes
-from youden.judging.store.leases import Job, Jobs, new_id
+from youden.judging.store.leases import Job, new_id
 from youden.judging.store.plan_answers import Call, look_up
 from youden.text.sentences import counted
 from youden.types import Completion
@@ -113,8 +113,7 @@ class InBatches:
         self._budget = budget
         self._batching = batching
         questions = self._config.questions()
-        self._jobs = Jobs(self._store.place, address=questions.address, model=questions.model)
-        self._holding = BatchClaims(self._store, self._jobs)
+        self._leases = BatchLeases(self._store, address=questions.address, model=questions.model)
         self._done = np.zeros(len(self._work), dtype=np.bool_)
         self._failed: dict[str, Call] = {}
         self._unreserved = 0.0
@@ -125,14 +124,14 @@ class InBatches:
 
         Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged, or looked at.
         """
-        async with self._holding.kept(failed=self._stop.stop_with):
+        async with self._leases.kept(on_failure=self._stop.stop_with):
             while not self._stop.stopped:
-                self._holding.elsewhere = False
+                self._leases.elsewhere = False
                 under_way = await self._taken_up()
                 if not under_way and not self._stop.stopped:
                     under_way = await self._send()
                 await self._merge_all(under_way)
-                if not under_way and not self._holding.elsewhere:
+                if not under_way and not self._leases.elsewhere:
                     break
                 if not under_way:
                     await self._batching.sleep(self._batching.poll)
@@ -146,7 +145,7 @@ class InBatches:
     async def _taken_up(self) -> list[Job]:
         """Batches that an earlier process sent and left, begun where that was not reached."""
         found: list[Job] = []
-        for left in self._holding.left():
+        for left in self._leases.resume():
             unpriced = math.isnan(left.usd) and self._budget.cap < math.inf
             job = replace(left, usd=self._budget.cap) if unpriced else left
             self._budget.take(job.usd)
@@ -164,7 +163,7 @@ class InBatches:
         sent: list[Job] = []
         limits = {"max_requests": self._batching.max_requests, "max_bytes": self._batching.max_bytes}
         for part in split_lines(self._lines(), **limits):
-            fresh = self._holding.without_sent([line.key for line in part])
+            fresh = self._leases.without_sent([line.key for line in part])
             lines = [line for line in part if line.key in fresh]
             self._unreserved -= math.fsum(line.usd for line in part)
             if not lines:
@@ -181,12 +180,12 @@ class InBatches:
         for chunk in look_up(self._work.keys(), self._store, ask=self._work.request):
             wanted = [call for call in chunk if call.key not in seen and not self._is_done(call)]
             seen |= {call.key for call in wanted}
-            mine = self._holding.take(wanted)
+            mine = self._leases.acquire(wanted)
             for n, call in enumerate(mine):
                 line = request_line(call.key, call.request, usd=worst_price(self._config, call.request))
                 if not self._budget.fits(self._unreserved + line.usd):
                     self._short_of_money = True
-                    self._holding.let_go([later.key for later in mine[n:]])
+                    self._leases.release([later.key for later in mine[n:]])
                     return
                 self._unreserved += line.usd
                 yield line
@@ -205,30 +204,29 @@ class InBatches:
 
     async def _sent(self, part: list[Line]) -> Job | None:
         """The batch of these lines, None where it could not be begun; then the run ends."""
-        job = self._jobs.new(math.fsum(line.usd for line in part), [line.key for line in part])
-        self._holding.note(job)
+        job = self._leases.note(math.fsum(line.usd for line in part), [line.key for line in part])
         self._budget.take(job.usd)
         try:
             file = await self._provider.upload(b"".join(line.text for line in part))
         except CallError as error:
             self._lose(job, error, begun=False)
             return None
-        return await self._begun(self._jobs.uploaded(job, file), perhaps_before=False)
+        return await self._begun(self._leases.note_file(job, file), perhaps_before=False)
 
     async def _begun(self, job: Job, *, perhaps_before: bool) -> Job | None:
-        self._holding.check()
+        self._leases.check()
         try:
             batch = await self._provider.start(job.file or "", perhaps_begun=perhaps_before)
         except CallError as error:
             self._lose(job, error, begun=not error.free)
             return None
         self._tell(f"batch {batch}: {counted(len(job.keys), 'request')} sent")
-        return self._jobs.started(job, batch)
+        return self._leases.note_batch(job, batch)
 
     def _lose(self, job: Job, error: CallError, *, begun: bool) -> None:
         """End the run. begun: whether it perhaps was; then it is looked for by the next run."""
         if not begun:
-            self._jobs.forget(job)
+            self._leases.forget(job)
             self._budget.settle(job.usd, 0.0)
         self._end(error, job if begun else None)
 
@@ -296,7 +294,7 @@ class InBatches:
             ours |= dict.fromkeys(left, never_ran)
         settled, spent = self._keep_all(ours)
         rest = replace(job, keys=tuple(left), usd=job.usd - settled, id=new_id()) if is_open and left else None
-        self._holding.settle(job, rest)
+        self._leases.settle(job, rest)
         self._store.flush()
         if rest is not None:
             self._budget.take(rest.usd)
@@ -312,10 +310,10 @@ class InBatches:
         rows: defaultdict[str, list[int]] = defaultdict(list)
         every_row = self._work.keys()
         for row, key in every_row:
-            self._holding.renew()  # nothing else runs meanwhile
+            self._leases.renew()  # nothing else runs meanwhile
             if key in came:
                 rows[key].append(row)
-        self._holding.check()
+        self._leases.check()
         before = self._store.known(list(rows)) if self._outcomes.retry_failed else {}
         settled, spent = [], []
         for key in sorted(came, key=lambda one: isinstance(came[one], CallError)):
@@ -357,7 +355,7 @@ class InBatches:
         return usd
 
     def _end(self, error: CallError, job: Job | None) -> None:
-        self._stop.stop_with(ending(error, config=self._config, job=job, noted_in=self._jobs.place))
+        self._stop.stop_with(ending(error, config=self._config, job=job, noted_in=self._store.name))
 
     def _tell(self, what: str) -> None:
         self._batching.say(what)

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -148,49 +148,6 @@ class Job:
         """As the store keeps it."""
         usd, keys = None if math.isnan(self.usd) else self.usd, orjson.dumps(self.keys).decode()
         return self.id, self.address, self.model, usd, self.file, self.batch, keys, self.created
-
-
-class Jobs:
-    """The batches under way of one model at one address."""
-
-    def __init__(self, place: Place, *, address: str, model: str) -> None:
-        self.place = place.name
-        self._place = place
-        self._whose = (address, model)
-
-    def pending(self) -> list[Job]:
-        """What was sent, or is being sent, and not merged, oldest first."""
-        return [job for job in all_jobs(self._place) if (job.address, job.model) == self._whose]
-
-    def keys(self, *, but: Collection[str]) -> set[str]:
-        """All keys in batches under way, without those of the jobs whose ids are `but`."""
-        return {key for job in self.pending() if job.id not in but for key in job.keys}
-
-    def new(self, usd: float, keys: Sequence[str]) -> Job:
-        """A batch of requests under `keys` that is not noted yet."""
-        return Job(*self._whose, usd, tuple(keys))
-
-    def add(self, job: Job) -> None:
-        """Note a batch before anything of it leaves the machine."""
-        self._place.put_rows("batches", [job.row])
-
-    def uploaded(self, job: Job, file: str) -> Job:
-        """Note the id of the file that the provider holds."""
-        return self._changed(replace(job, file=file))
-
-    def started(self, job: Job, batch: str) -> Job:
-        """Note the id of the batch that the provider works on."""
-        return self._changed(replace(job, batch=batch))
-
-    def forget(self, job: Job) -> None:
-        """Nothing of it was begun."""
-        self._place.forget_batch(job.id)
-
-    def _changed(self, job: Job) -> Job:
-        there = self._place.note_batch(job.id, file=job.file, batch=job.batch)
-        if not there:
-            raise lease_lost(self.place)
-        return job
 
 
 class UnderWay:
