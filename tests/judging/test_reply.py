@@ -259,9 +259,9 @@ def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "status", "said"),
     [
-        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 429, "(insufficient_quota): Top up."),
-        ({"type": "insufficient_quota", "code": None}, "stop", 429, "(insufficient_quota): no reason given"),
-        ({"code": "odd", "type": "insufficient_quota"}, "stop", 429, "(insufficient_quota)"),
+        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 402, "(insufficient_quota): Top up."),
+        ({"type": "insufficient_quota", "code": None}, "stop", 402, "(insufficient_quota): no reason given"),
+        ({"code": "odd", "type": "insufficient_quota"}, "stop", 402, "(insufficient_quota)"),
         ({"code": "invalid_api_key"}, "stop", 401, "(invalid_api_key)"),
         ({"code": "model_not_found"}, "stop", 404, "(model_not_found)"),
         ({"code": 402, "message": "credits"}, "stop", 402, "(402): credits"),
@@ -335,7 +335,7 @@ def errored(**where: Any) -> Any:
     [
         ({"code": 502, "message": "Upstream provider died"}, "retry", 502),
         ({"code": 429, "message": "upstream 429"}, "retry", 429),
-        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 429),
+        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 402),
         ({"code": 401, "message": "no"}, "stop", 401),
         ({"code": 400, "message": "too long"}, "rejected", 400),
         ("died", "retry", 500),

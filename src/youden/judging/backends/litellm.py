@@ -102,7 +102,7 @@ def _call_error(error: Exception) -> CallError:
         return CallError(said, kind="stop" if code else "retry", wording=code)
     headers = getattr(error, "litellm_response_headers", None) or {}
     failure = http_error(status, (code,), said, reason=f"HTTP {status}: {said}", retry_after=retry_after(headers))
-    if failure.kind != fate(status, None) and failure.wording is None:
+    if failure.kind != fate(status) and failure.wording is None:
         failure.wording = code
     return failure
 

@@ -1,4 +1,4 @@
-"""Recognises errors about a judge's account, whatever their HTTP status: no credit left, or a key that is not valid.
+"""Recognises errors that end a run, whatever their HTTP status: no credit left, a key that is not valid, or no such model.
 
 A provider's code decides. With some statuses, such as 400, some providers send no code, so their message is searched for known
 wording. A message may repeat a judged text, which is untrusted: wording that also occurs in the request does not count.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-NO_CREDIT, BAD_KEY = 402, 401
+NO_CREDIT, BAD_KEY, NO_SUCH_MODEL = 402, 401, 404
 """The HTTP statuses that these errors should have had."""
 
 _CODES = {
@@ -59,6 +59,7 @@ _CODES = {
         "expiredauthenticationtoken",
         "invalidauthenticationtoken",
     },
+    NO_SUCH_MODEL: {"model_not_found", "invalid_model"},
 }
 _STATUS_OF_CODE = {code: status for status, codes in _CODES.items() for code in codes}
 
@@ -159,7 +160,7 @@ def _codes_of(holders: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
 
 
 def account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
-    """Find the account error that the codes or the message of an error report.
+    """Find the error that the codes or the message report about the account or the model.
 
     Parameters
     ----------
@@ -171,11 +172,11 @@ def account_error(codes: Iterable[object], message: object) -> tuple[int, str | 
     Returns
     -------
     status : int
-        402 if there is no credit left, 401 if the key is not valid.
+        402 if there is no credit left, 401 if the key is not valid, 404 if there is no such model.
     wording : str or None
         The part of the message that identifies the error; None if a code does.
 
-    None in place of both if neither a code nor the message shows that the error is about the account.
+    None in place of both if neither a code nor the message shows such an error.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from youden.errors import JudgeError
-from youden.judging.call.account_errors import NO_CREDIT, account_error, is_echo
+from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, account_error, is_echo
 from youden.judging.call.secrets import hidden, hidden_in_part
 from youden.types import Request
 
@@ -19,8 +19,10 @@ FailureKind = Literal["retry", "rejected", "stop"]
 _LONGEST_REASON = 300
 _PERHAPS_WORKED_ON = {408, 504, 524}
 """What a gateway says that waited in vain: behind it the call may go on, and be billed."""
-_OUT_OF_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
-_NO_SUCH_MODEL = {"model_not_found", "invalid_model"}
+_CODES_IN_TEXT = (
+    *("billing_hard_limit_reached", "billing_not_active", "insufficient_quota"),
+    *("invalid_model", "model_not_found"),
+)
 _TRY_AGAIN = {408, 409, 429}
 _NOBODY_HOME = {502, 503, 504}
 _REJECTED = 400
@@ -82,13 +84,13 @@ def in_words(said: object) -> str:
         return "no words, but what is nested too deep to show"
 
 
-def fate(status: int, code: str | None) -> FailureKind:
-    """What an HTTP status and the provider's error code mean for the run.
+def fate(status: int) -> FailureKind:
+    """Return what an HTTP status means for the run.
 
-    >>> fate(429, None), fate(429, "insufficient_quota"), fate(400, "context_length_exceeded"), fate(503, None), fate(307, None)
-    ('retry', 'stop', 'rejected', 'retry', 'stop')
+    >>> fate(429), fate(400), fate(503), fate(307)
+    ('retry', 'rejected', 'retry', 'stop')
     """
-    if code in _OUT_OF_MONEY or code in _NO_SUCH_MODEL or status in _STOP or 300 <= status < 400:
+    if status in _STOP or 300 <= status < 400:
         return "stop"
     return "retry" if status in _TRY_AGAIN or status >= 500 else "rejected"
 
@@ -114,8 +116,8 @@ def http_error(
     Returns
     -------
     CallError
-        Of kind `stop` if the error is about the account. Its status is then 401 or 402, by which the remedy is chosen; only
-        with a code for missing credit does a status such as 429 stay.
+        Of kind `stop` if the error is about the account or the model. Its status, by which the remedy is chosen, is then 401 or
+        402; with a code for missing credit a status such as 429 stays, and with one for the model every status.
 
     Examples
     --------
@@ -123,14 +125,13 @@ def http_error(
     >>> error.kind, error.status
     ('stop', 402)
     """
-    kinds = {fate(status, code if isinstance(code, str) else None) for code in codes or (None,)}
-    kind: FailureKind = "stop" if "stop" in kinds else fate(status, None)
+    kind = fate(status)
     account = account_error(codes, message if kind == "rejected" and status in _WORDED else "")
     if account is None:
         return CallError(reason, kind=kind, status=status, retry_after=retry_after)
     account_status, wording = account
-    keeps_status = account_status == NO_CREDIT and status not in _STOP and wording is None
-    shown_status = status if keeps_status else account_status
+    is_specific = account_status == BAD_KEY or (account_status == NO_CREDIT and status in _STOP) or wording is not None
+    shown_status = account_status if is_specific else status
     return CallError(reason, kind="stop", status=shown_status, retry_after=retry_after, wording=wording)
 
 
@@ -147,7 +148,7 @@ def ending_code(said: str) -> str | None:
     >>> ending_code('{"error": {"code": "insufficient_quota"}}')
     'insufficient_quota'
     """
-    return next((code for code in sorted(_OUT_OF_MONEY | _NO_SUCH_MODEL) if code in said), None)
+    return next((code for code in _CODES_IN_TEXT if code in said), None)
 
 
 def is_silence(error: CallError) -> bool:

@@ -104,7 +104,7 @@ def connection_error(error: BaseException) -> CallError:
         return CallError("No reply within the timeout.", kind="retry")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         reason = f"The proxy answered with HTTP {error.status} ({error.message})."
-        return CallError(reason, kind=fate(error.status, None), status=PROXY_REFUSED, free=True)
+        return CallError(reason, kind=fate(error.status), status=PROXY_REFUSED, free=True)
     never_sent = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_sent)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from youden.judging.call.account_errors import ErrorParts, error_parts
+from youden.judging.call.account_errors import ErrorParts, account_error, error_parts
 from youden.judging.call.failures import CallError, http_error
 
 _STATUS = {
@@ -15,8 +15,6 @@ _STATUS = {
     "rate_limit_error": 429,
     "tokens": 429,
     "requests": 429,
-    "invalid_api_key": 401,
-    "authentication_error": 401,
     "permission_error": 403,
     "permission_denied": 403,
     "not_found_error": 404,
@@ -27,13 +25,8 @@ _STATUS = {
     "overloaded_error": 503,
     "server_error": 500,
     "api_error": 500,
-    "insufficient_quota": 429,
-    "billing_hard_limit_reached": 429,
-    "billing_not_active": 429,
-    "model_not_found": 404,
-    "invalid_model": 404,
 }
-"""The status that providers send with these codes when they send one."""
+"""The status that providers send with these codes when they send one; `account_errors` has further codes."""
 
 UNKNOWN_STATUS = 500
 
@@ -110,7 +103,8 @@ def status_of(code: object) -> int | None:
     """
     if isinstance(code, str):
         is_status = len(code) == 3 and code.isascii() and code.isdigit()
-        return status_of(int(code)) if is_status else _STATUS.get(code)
+        account = account_error([code], "")
+        return status_of(int(code)) if is_status else _STATUS.get(code, account[0] if account else None)
     return code if isinstance(code, int) and 400 <= code <= 599 else None
 
 

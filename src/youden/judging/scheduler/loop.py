@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from youden.errors import ShortRunError, YoudenError
 from youden.judging.call.budget import OutOfMoneyError
@@ -57,13 +57,11 @@ class Loop:
     async def go(self) -> None:
         """Ask until every row has an answer or a reason why not, or the run has to end."""
         try:
-            async with asyncio.TaskGroup() as group:
+            async with _task_group() as group:
                 for _ in range(self._config.concurrency):
                     group.create_task(self._work_off())
-                beside = group.create_task(self._now_and_then())
-                group.create_task(self._dispatch()).add_done_callback(lambda _: beside.cancel())
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+                background = group.create_task(self._now_and_then())
+                group.create_task(self._dispatch()).add_done_callback(lambda _: background.cancel())
         finally:
             self._queue.close_sleepers()
         if not self._stop.stopped:
@@ -91,19 +89,15 @@ class Loop:
     async def _dispatch(self) -> None:
         try:
             if self._team is not None and self._team.others.n_asking:
-                await self._join_in()
+                self._share()
+                if self._caller.pace.limited:
+                    await asyncio.sleep(2 * BEAT)  # the others learn of this worker before it sends its share
             await self._routing.route_all()
         except YoudenError as error:
             self._stop.stop_with(error)
         while self._queue.open or self._routing.elsewhere:
             await self._queue.something_moves()
         self._queue.end()
-
-    async def _join_in(self) -> None:
-        """Where calls are paced, the others learn of this one before it sends its part."""
-        self._share()
-        if self._caller.pace.limited:
-            await asyncio.sleep(2 * BEAT)
 
     async def _work_off(self) -> None:
         concurrency, more = self._caller.concurrency, True
@@ -282,24 +276,28 @@ async def ask_all(loops: Sequence[Loop], reason: StopReason, *, grace: float) ->
     def stop() -> None:
         for loop in loops:
             loop.say_stopping(grace)
-        reason.stop(_interrupted)
+        message = "The run was told to stop. What was answered is kept; run the same again."
+        reason.stop_with(ShortRunError(message, slug="stopped"))
 
     try:
-        await drained(asyncio.create_task(_side_by_side(loops)), stop=stop, grace=grace)
+        await drained(asyncio.create_task(_run_all(loops)), stop=stop, grace=grace)
     finally:
         for loop in loops:
             loop.let_go()
     reason.raise_it(*(loop.budget for loop in loops))
 
 
-async def _side_by_side(loops: Sequence[Loop]) -> None:
+async def _run_all(loops: Sequence[Loop]) -> None:
+    async with _task_group() as group:
+        for loop in loops:
+            group.create_task(loop.go())
+
+
+@asynccontextmanager
+async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Run a task group that raises the first error of its tasks itself, without a group around it."""
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in loops:
-                group.create_task(loop.go())
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
-
-
-def _interrupted() -> ShortRunError:
-    return ShortRunError("The run was told to stop. What was answered is kept; run the same again.", slug="stopped")
+            yield group
+    except BaseExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None

@@ -142,7 +142,7 @@ class Routing:
         while chunk := await asyncio.to_thread(next, chunks, None):
             asked = [call for call in chunk if not self._settle(call)]
             for begin in range(0, len(asked), at_once):
-                while self._is_full and not self._stop.stopped:
+                while (self._queue.is_full or len(self.elsewhere) >= MOST_ASLEEP) and not self._stop.stopped:
                     await self._queue.something_moves()
                 if self._stop.stopped:
                     return
@@ -159,10 +159,6 @@ class Routing:
         chunks = look_up(rows, self._store, ask=self._work.request)
         is_answer, again = self._work.is_answer, self._outcomes.retry_failed
         return sum(len(one.rows) for chunk in chunks for one in chunk if not one.settled(is_answer, retry_failed=again))
-
-    @property
-    def _is_full(self) -> bool:
-        return self._queue.is_full or len(self.elsewhere) >= MOST_ASLEEP
 
     def _settle(self, call: Call) -> bool:
         """Whether it need not be asked: the store has what came of it, or it cannot be sent."""
