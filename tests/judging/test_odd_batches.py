@@ -21,7 +21,7 @@ from judged import dense_plan
 from pools import make_pool
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.offline import http_batches
-from youden.judging.scheduler.options import Asking, Batching, Books
+from youden.judging.scheduler.options import Asking, Batching
 from youden.judging.store.answers import Store
 from youden.judging.store.leases import all_jobs
 from youden.types import Verdicts
@@ -49,7 +49,7 @@ async def ask(server: BatchServer, store: Store, *, outage: float = 60.0) -> Ver
 async def asked(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
     """limit: most requests of a batch."""
     batching = Batching(poll=0.0, max_requests=limit)
-    asking = Asking(max_cost=CAP, batching=batching, books=Books("run"))
+    asking = Asking(max_cost=CAP, batching=batching, account="run")
     return await judged.ask(PLAN, POOL, url, store, asking=asking, price=1, **changes)
 
 

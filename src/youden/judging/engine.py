@@ -30,7 +30,7 @@ from youden.judging.offline.tape import only_plays, with_cassette
 from youden.judging.question.questions import Keyed, Questions, trial_name
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.loop import Loop, ask_all
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Asking, Batching, calibration_account
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
@@ -87,9 +87,8 @@ class JudgedTrials:
 
     def outcomes(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
         """How the calls for them end."""
-        books, again = self._asking.books, self._asking.retry_failed
-        payer = None if books is None else books.payer
-        return Outcomes(self, config, backend, store, self.stop, self._log, payer, again)
+        account, again = self._asking.account, self._asking.retry_failed
+        return Outcomes(self, config, backend, store, self.stop, self._log, account, again)
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -183,7 +182,7 @@ async def judge_plan(
     cassette answers at once even where batches are asked for. judge: asked instead of the one that `config` names.
     environment: where the key is looked up; None for the process's. budget: of several plans under one cap; None for this one's.
     In the verdicts `usd` is NaN for calls whose price is unknown; it holds what this call of the function cost, and with the
-    terms' `books` what all passes cost.
+    terms' `account` what all invocations cost.
 
     Raises: ConfigError and JudgeError before any call where something cannot work; later JudgeError, BudgetError,
     TooManyMissingError, with all answers stored, so that the same call goes on from there; ReplayMissError.
@@ -318,15 +317,14 @@ def _finished(
     *,
     warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
-    """The verdicts, billed by the books where there are some, with what has to be said of the bill, of who served them and of
-    shortened texts."""
+    """Return the verdicts, with the costs of the account if any, and findings on costs, served models and shortened texts."""
     whose = config.public()
     drift = found.served.since(store.served(whose))
     store.remember_served(whose, found.served.fresh())
     usd_tried = 0.0
-    if (books := run.asking.books) is not None:
-        costs = costs.by_books(found.key, store.paid(books.payer))
-        tried = store.paid(books.tried_by) if books.tried_by else {}
+    if (account := run.asking.account) is not None:
+        costs = costs.by_account(found.key, store.paid(account))
+        tried = store.paid(calibration_account(account))
         asked = set(found.key.tolist()) if tried else set()
         usd_tried = sum(one.usd for key, one in tried.items() if key.encode() in asked)
     costs_uncertain = run.budget.uncertain[config.name].findings(config.name)

@@ -16,7 +16,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import Asking, Books
+from youden.judging.scheduler.options import Asking, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.worker_group import SharedBudget, Team, lead_run
@@ -134,9 +134,9 @@ def judge_run(
         [too-many-missing], before any file is written. Other errors as `judge_async`. Received answers stay in the store.
     """
     folder, config = planned.folder, planned.config
-    books = _books(planned)
     lock = run_lock(config, planned.plan, planned.judge)
-    with lock, nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
+    led = lead_run(config.store_place, run=run_name(planned)) if planned.judge.asks else nullcontext()
+    with lock, led as team:
         begin()
         log = ProgressLog(None if asking is None else asking.progress)
         keep_keys(folder, planned.plan, planned.judge, say=partial(log.say, "keys"))
@@ -171,7 +171,7 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
         asking or Asking(),
         max_cost=config.max_cost,
         max_missing=config.max_missing,
-        books=_books(planned),
+        account=account_of(planned.config) if planned.judge.asks else None,
         team=team,
         keys=kept_keys(planned.folder),
     )
@@ -194,17 +194,14 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
     return result
 
 
-def _books(planned: PlannedRun) -> Books | None:
-    return books_of(planned.config) if planned.judge.asks else None
+def account_of(config: RunConfig, *, calibrating: bool = False) -> str:
+    """Return the cost account of a run, or of the calibrations of its judge.
 
-
-def books_of(config: RunConfig, *, calibrating: bool = False) -> Books:
-    """A run is known by where its folder lies beside its store, so that both can be moved together; in a store on a server by the
-    folder's name, so that it is the same run on every host. A calibration pays under a name of its own, which the run of the same
-    config looks up."""
-    payer = _beside(config)
-    tries = f"{payer} (calibration)"
-    return Books(tries) if calibrating else Books(payer, tried_by=tries)
+    A run is known by the path of its folder relative to its store, so that both can be moved together; in a store on a server by
+    the folder's name, so that it is the same run on every host.
+    """
+    account = _beside(config)
+    return calibration_account(account) if calibrating else account
 
 
 def _beside(config: RunConfig) -> str:

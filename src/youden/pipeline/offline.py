@@ -32,7 +32,7 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.permission import VARIABLE
 from youden.judging.store.worker_group import Team, help_run, lead_run
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.judged_run import PlannedRun, answers_of, books_of, run_name
+from youden.pipeline.judged_run import PlannedRun, account_of, answers_of, run_name
 from youden.pipeline.planned_run import find_run_plan
 from youden.pipeline.request_hashes import kept_keys
 from youden.pipeline.run_store import refuse_another_store, run_lock
@@ -92,9 +92,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
         stage, new = stage_of(planned), 0
         while True:
             with open_store(config.store_place) as store:
-                taken = import_answers(
-                    paths, stage.plan, config=planned.judge, store=store, payer=books_of(config).payer
-                )
+                taken = import_answers(paths, stage.plan, config=planned.judge, store=store, payer=account_of(config))
             new += taken.new
             before, stage = stage, stage_of(planned)
             if not taken.unknown or len(stage.plan) == len(before.plan):

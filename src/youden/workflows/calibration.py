@@ -19,7 +19,7 @@ from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import load_judge_config, load_judge_of_run, price
 from youden.judging.scheduler.options import Asking
 from youden.judging.store.answers import open_store
-from youden.pipeline.judged_run import books_of
+from youden.pipeline.judged_run import account_of
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import Expected
 from youden.text.printable import shown
@@ -114,7 +114,7 @@ def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[T
         If calibrations.json is damaged; other errors as `asked_under`.
     """
     config, known, experiments = calibration.config, calibration.known, calibration.experiments
-    terms = replace(asking or Asking(), books=books_of(config, calibrating=True))
+    terms = replace(asking or Asking(), account=account_of(config, calibrating=True))
     answered = asked_under(config.max_cost, experiments, terms)
     tried = []
     for one in experiments:

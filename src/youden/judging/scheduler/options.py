@@ -74,15 +74,9 @@ def batch_options(
     return Batching(poll, say=on_status or _say_nothing, folder=None if folder is None else Path(folder))
 
 
-@dataclass(frozen=True)
-class Books:
-    """Who pays into a store, over all passes of a command.
-
-    payer: its name there. tried_by: who tried the judge for it; what that paid for answers used here counts, and is told apart.
-    """
-
-    payer: str
-    tried_by: str | None = None
+def calibration_account(account: str) -> str:
+    """Return the cost account of the calibrations of the judge of a run with this account."""
+    return f"{account} (calibration)"
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ class Asking:
     retry_failed: whether what was refused, cut off, unparsed or rejected is asked again. progress: shown how far it is.
     log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
     API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered
-    and stored. books: under whose name the store notes what is paid. stored_only: nothing is asked; where the store does not
+    and stored. account: cost account of the payments in the store. stored_only: nothing is asked; where the store does not
     hold every answer the run ends. team: who asks the same run from other processes. keys: where the keys of a plan come from.
     """
 
@@ -104,7 +98,7 @@ class Asking:
     log: Path | None = None
     batching: Batching | None = None
     grace: float = 8.0
-    books: Books | None = None
+    account: str | None = None
     stored_only: bool = False
     team: Team | None = None
     keys: Keys = keys

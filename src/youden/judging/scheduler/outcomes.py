@@ -56,7 +56,7 @@ class Work(Protocol):
 class Outcomes:
     """How the calls of `work` end. What has to be written goes to `store`, and is on disk after its next `flush`.
 
-    stop: why the run has to end, which others may share. payer: under whose name the store notes what is paid; None for nobody's.
+    stop: why the run has to end, which others may share. account: cost account of the payments in the store; None to record none.
     retry_failed: what was rejected or is no answer is asked again. known_good: what was answered last.
     """
 
@@ -66,15 +66,15 @@ class Outcomes:
     store: Store
     stop: StopReason
     log: ProgressLog
-    payer: str | None = None
+    account: str | None = None
     retry_failed: bool = False
     known_good: Call | None = field(default=None, init=False)
     _early: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
     def paid(self, key: str, usd: float, completion: Completion | None = None) -> None:
         """Note what a try cost, before what came of it is kept: both are written together."""
-        if self.payer is not None and (usd or completion is not None):
-            self.store.pay(self.payer, key, payment_of(usd, completion))
+        if self.account is not None and (usd or completion is not None):
+            self.store.pay(self.account, key, payment_of(usd, completion))
 
     def answered(self, call: Call, completion: Completion) -> None:
         """The call ends with an answer."""

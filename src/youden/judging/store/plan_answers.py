@@ -90,8 +90,8 @@ class Costs:
         self.fresh[list(rows)] = True
         self._put(rows[0], payment)
 
-    def by_books(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """What the books say of the requests under `key`, S64[N], in all passes."""
+    def by_account(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
+        """Return what an account paid for the requests under `key`, S64[N], in all invocations."""
         booked = Costs(len(key))
         booked.fresh = self.fresh
         for name, row in zip(*(one.tolist() for one in np.unique(key, return_index=True)), strict=True):
