@@ -28,8 +28,8 @@ from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.types import PAIRED, Completion, Pool, Request, Verdicts
 from youden.types.pool import Bools, Floats
-from youden.workflows.judge_verdict import Measures, decide, measure
-from youden.workflows.known_truth import KnownTruth, draw_known_truth
+from youden.workflows.calibration_outcome import Measures, decide, measure
+from youden.workflows.calibration_trials import KnownTruth, draw_known_truth
 
 HERE = Path(__file__).parents[1]
 SHARED = HERE.parent / "shared" / "peer-prediction"

@@ -22,7 +22,7 @@ from recorded import SHARED, answers_of
 from youden import make_plan
 from youden.pipeline.abilities import Abilities
 from youden.pipeline.ranking import abilities_of
-from youden.protocol.extending import add_agents
+from youden.protocol.extension import add_agents
 from youden.stats.trials.anchored import stretch_of
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.pool import Floats

@@ -3,8 +3,8 @@
 A paired answer is D, cut to [0, 1]. OLD is drawn at random; NEW is OLD's twin: item by item a fair coin swaps OLD's answers with
 those of the agent nearest in ability, so that both are equal over items of this kind and no two items alike. A true difference
 is put on top by turning a share of NEW's answers to 0 (or 1). Look 1 is a cyclic plan of 1 % of the dense calls; whoever is
-undecided goes on by the calls asked for, on the two alone (`youden extend --focus`), or, where none are, by as many calls again.
-Margin .05.
+undecided goes on by the calls asked for, on the two alone (`youden extend calls --focus`), or, where none are, by as many calls
+again. Margin .05.
 
 worse_1: 'worse' at look 1. worse_ever: at either. pass_ever: better or no worse at either. asked: undecided at look 1 with a
 number of calls; decided: of these, those that look 2 decides. items: undecided with more items asked for. percent: median of the
@@ -25,7 +25,7 @@ import numpy as np
 from recorded import SHARED, world_of
 from youden import make_plan
 from youden.pipeline.ranking import abilities_of
-from youden.protocol.extending import add_calls
+from youden.protocol.extension import add_calls
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 from youden.workflows.gate import MARGIN, Gated, GateLook, gated

@@ -12,7 +12,7 @@ from youden.pipeline.abilities import Abilities
 from youden.pipeline.additive_abilities import fit_rates
 from youden.pipeline.ranking import abilities_of
 from youden.pipeline.rounds import run_rounds
-from youden.protocol.extending import add_agents
+from youden.protocol.extension import add_agents
 from youden.run_keys import Target
 from youden.stats.trials.anchored import stretch_of
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts

@@ -210,7 +210,7 @@ def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
         "--max-cost": capped,
         "run": lambda: judged_run(f"run-{next(number)}"),
         "fit": lambda: fit_run(RunFolder(runs[0])),
-        "extend": lambda: run_command("extend", runs.pop(), "--agents", folder / "new"),
+        "extend": lambda: run_command("extend", "agents", runs.pop(), folder / "new"),
     }
 
 

@@ -116,7 +116,7 @@ def _words(budget: Budget, folder: Path, cap: float) -> tuple[str, ...]:
             words = ("judge", str(folder / "r.yaml"), *money)
             return (*words, "--mode", "batch", "--poll", "0.01") if budget.batched else words
         case "extend":
-            return ("extend", run, "--agents", str(folder / "new"), "--calls", "60", *money)
+            return ("extend", "agents", run, str(folder / "new"), "--calls", "60", *money)
         case "rejudge":
             out = ("--out", str(folder / "again"), "--store", str(folder / "again.db"))
             return ("rejudge", run, "--judge", str(folder / "second.yaml"), "--calls", "100", *out, *money)

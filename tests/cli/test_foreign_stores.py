@@ -130,7 +130,7 @@ def test_a_command_that_asks_does_not_hand_the_password_to_a_server_that_only_a_
 ) -> None:
     for command in ("run", "judge", "calibrate"):
         assert youden(command, "r.yaml").refuses("store-password"), command
-    assert youden("extend", "runs/r", "--calls", "20").refuses("store-password")
+    assert youden("extend", "calls", "runs/r", "20").refuses("store-password")
     for changed in (
         listener.store.replace("reader@", "reader:@"),
         listener.store.replace("reader@", "reader:theirs@") + "?hostaddr=127.0.0.1",

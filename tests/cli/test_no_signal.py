@@ -152,11 +152,11 @@ def test_an_extended_run_is_not_searched_on_by_a_judge_without_signal(
 ) -> None:
     server.behave = USELESS["yes"]
     assert youden("run", "r.yaml").code == 0
-    more = youden("extend", "runs/r", "--calls", "60", "--focus", "cand").well()
+    more = youden("extend", "calls", "runs/r", "60", "--focus", "cand").well()
     assert more.out.startswith("No recommendation: ")
     asked = server.n_requests
     for words in (("--top", "1", "--calls", "80"), ("--within", "0.05")):
-        ended = youden("extend", "runs/r", *words)
+        ended = youden("extend", "best", "runs/r", *words)
         assert (ended.code, server.n_requests) == (0, asked)
         assert ended.err.startswith("nothing is asked: this judge does not separate these agents")
 

@@ -65,7 +65,7 @@ def test_an_extension_and_a_second_judge_say_so(youden: Youden, here: Path, serv
     server.behave = lambda _n, body: Reply(same_item(body))
     assert BOOKED not in youden("run", "r.yaml", "--max-cost", "1000").well().err
     server.behave = times_500
-    ended = youden("extend", "runs/r", "--calls", "30", "--max-cost", "1000").well()
+    ended = youden("extend", "calls", "runs/r", "30", "--max-cost", "1000").well()
     assert BOOKED in ended.err.rstrip().splitlines()[-1]
     second = wire_judge(server.url, name="m", model="other", price_in=100, price_out=100)
     del second["price"]

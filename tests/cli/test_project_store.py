@@ -61,7 +61,7 @@ def test_runs_of_a_project_share_a_store_that_git_ignores_and_the_plan_line_name
     assert server.n_requests == CALLS
     shutil.move(here / "moved/r", here / "r")
     assert youden("run", "r.yaml", "--out", "r").code == 0
-    assert youden("extend", "r", "--calls", "30").code == 0
+    assert youden("extend", "calls", "r", "30").code == 0
     assert server.n_requests == CALLS + 30
     assert not (here.parent / ".youden").exists()
 
@@ -100,7 +100,7 @@ def test_the_cost_of_a_further_call_is_not_that_of_answers_that_another_run_paid
     each = usd_per_call(RunFolder(here / "runs/r"))
     assert each
     assert usd_per_call(RunFolder(here / "runs/other")) is None
-    assert youden("extend", "runs/other", "--calls", "30", "--max-cost", "10000").code == 0
+    assert youden("extend", "calls", "runs/other", "30", "--max-cost", "10000").code == 0
     assert usd_per_call(RunFolder(here / "runs/other")) == pytest.approx(each, rel=0.1)
 
 
@@ -172,7 +172,7 @@ def test_a_run_of_an_earlier_version_finds_the_store_in_its_folder(
     config = here / "runs/r/config.yaml"
     config.write_text(yaml.safe_dump({k: v for k, v in yaml.safe_load(config.read_text()).items() if k != "store"}))
     assert youden("run", "r.yaml").code == 0
-    assert youden("extend", "runs/r", "--calls", "30").code == 0
+    assert youden("extend", "calls", "runs/r", "30").code == 0
     assert server.n_requests == CALLS + 30
     assert not (here / ".youden").exists()
 
@@ -224,7 +224,7 @@ def test_answers_that_the_store_lost_are_taken_from_the_folder(
     after = json.loads((here / "runs/r/fit.json").read_text())["calls"]
     assert after == before
     lose()
-    n = youden("extend", "runs/r", "--calls", "30", "--json").said["cost"]["calls"]
+    n = youden("extend", "calls", "runs/r", "30", "--json").said["cost"]["calls"]
     assert server.n_requests == CALLS + n
     assert youden("run", "runs/r/config.yaml").code == 0
     assert server.n_requests == CALLS + n

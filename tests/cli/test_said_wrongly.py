@@ -50,7 +50,7 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["run", "c.yaml", "--max-cost", "inf"], "'inf' is no number"),
         (["plan", "c.yaml", "--width", "wide"], "'wide' is no number. Give one such as 0.05."),
         (["plan", "c.yaml", "--width", "1"], "0<x<1"),
-        (["extend", "run", "--width", "nan"], "'nan' is no number"),
+        (["extend", "width", "run", "nan"], "'nan' is no number"),
         (["gate", "run", "--agent", "a", "--baseline", "b", "--target", "all"], "'these-items'"),
         (["run", "c.yaml", "--robust", "--trusted", "a0,a1"], "--robust and --trusted"),
         (["run", "c.yaml", "--trusted", ","], "names nothing"),
@@ -129,13 +129,13 @@ def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_be
     write_pool(tmp_path / "all.csv", n_agents=8, n_items=20)
     (tmp_path / "mine.yaml").write_text("pool: first.csv\ncalls: 8/agent\n", encoding="utf-8")
     assert youden("run", "mine.yaml", "--quiet").code == 0
-    assert youden("extend", "runs/mine", "--agents", "all.csv", "--calls", "40").code == 0
+    assert youden("extend", "agents", "runs/mine", "all.csv", "--calls", "40").code == 0
     place = tmp_path / "runs" / "mine" / "config.yaml"
     place.write_text(f"{place.read_text(encoding='utf-8')}top: 1\n", encoding="utf-8")
     refused = youden("run", "runs/mine/config.yaml")
     assert (refused.code, "[run-other]" in refused.err) == (2, True)
     assert re.search(
-        r"`youden extend runs/mine --.*`\. So far: (Candidates|No recommendation): .* To search from the start",
+        r"`youden extend best runs/mine --.*`\. So far: (Candidates|No recommendation): .* To search from the start",
         refused.err,
     ), refused.err
 

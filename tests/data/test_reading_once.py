@@ -53,7 +53,7 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_run_and_its_extension_read_pools_and_plan_once(here: Path) -> None:
-    run, extended = opened(here, ["run", "r.yaml"], ["extend", "runs/r", "--agents", "new"])
+    run, extended = opened(here, ["run", "r.yaml"], ["extend", "agents", "runs/r", "new"])
     assert run["old", "responses.jsonl"] == 1
     assert run["r", "plan.parquet"] == 0, "what was just written is known"
     assert extended["old", "responses.jsonl"] == extended["new", "responses.jsonl"] == 1

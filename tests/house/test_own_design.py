@@ -11,7 +11,7 @@ import pytest
 from pools import make_pool
 from youden import make_plan, registry
 from youden.protocol.designs.cyclic import numbered
-from youden.protocol.extending import add_calls
+from youden.protocol.extension import add_calls
 from youden.types import PAIRED, Drawn, Plan, Pool, Rounds, Trials
 from youden.types.pool import Bools
 

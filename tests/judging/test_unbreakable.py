@@ -205,7 +205,7 @@ def either(_n: int, _key: str, body: Body) -> Sent:
 OTHERS = {
     "calibrate": ("calibrate", "r.yaml", "--calls", "300", "--store", "tried.db"),
     "generate": ("generate", "agents.yaml", "items.csv", "--out", "made", "--max-cost", "100000"),
-    "extend": ("extend", "runs/r", "--calls", "300", "--max-cost", "100000"),
+    "extend": ("extend", "calls", "runs/r", "300", "--max-cost", "100000"),
     "rejudge": ("rejudge", "runs/r", "--judge", "second.yaml", "--calls", "200", "--max-cost", "100000"),
 }
 

@@ -16,16 +16,15 @@ from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError
 from youden.pipeline.abilities import Abilities
-from youden.pipeline.extension_facts import extension_facts
+from youden.pipeline.extension_facts import describe_extension, extension_facts
 from youden.pipeline.linked_abilities import place_added, scale_from
 from youden.pipeline.ranking import abilities_of, anchors_of
 from youden.protocol.blocks import after_steps, complete_part, extensions_of
-from youden.protocol.extending import add_agents, add_calls, add_items, trials_against_anchors
+from youden.protocol.extension import add_agents, add_calls, add_items, trials_against_anchors
 from youden.stats.trials.anchored import stretch_of
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.pool import Floats
 from youden.types.trials import PLACING, PROBE
-from youden.workflows.extend import extension_words
 
 K, J = 8, 20
 
@@ -245,7 +244,7 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     result = answer_with(later, result.answer + lax)
     facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
     assert facts.level == pytest.approx(0.15, abs=0.06)
-    assert any("the model that is served may have changed" in line for line in extension_words(facts))
+    assert any("the model that is served may have changed" in line for line in describe_extension(facts))
 
 
 @pytest.mark.parametrize(

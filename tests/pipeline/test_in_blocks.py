@@ -34,7 +34,7 @@ from youden.pipeline import fit_tables
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.blocks import without_follow_ups
-from youden.protocol.extending import add_agents, add_calls, add_items
+from youden.protocol.extension import add_agents, add_calls, add_items
 from youden.protocol.independent import with_more
 from youden.protocol.scores import pooled_fpr
 from youden.run_keys import Target

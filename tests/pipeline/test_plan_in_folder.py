@@ -60,7 +60,7 @@ def here(ran: Path, youden: Youden, tmp_path: Path) -> Path:
     [
         ["run", "default.yaml"],
         ["fit", "runs/default"],
-        ["extend", "runs/default", "--calls=9"],
+        ["extend", "calls", "runs/default", "9"],
     ],
     ids=" ".join,
 )

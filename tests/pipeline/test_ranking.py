@@ -17,7 +17,7 @@ from youden import make_plan
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import TRIALS
 from youden.pipeline.ranking import abilities_of
-from youden.protocol.extending import add_agents
+from youden.protocol.extension import add_agents
 from youden.study.budget_curves import estimate
 from youden.study.replaying import World, make_world, replay
 from youden.types import PAIRED, Pool, Verdicts

@@ -26,6 +26,7 @@ from youden.stats.forecast import at_share
 from youden.study.replaying import World, replay
 from youden.types import PAIRED, Verdicts
 from youden.workflows.extend import plan_extension
+from youden.workflows.planned_extension import PlannedExtension
 from youden.workflows.rejudge import plan_rejudge
 
 
@@ -177,13 +178,14 @@ def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config
     judge_run(plan_run(cyclic))
     fit_run(RunFolder(cyclic.folder))
     now = at_share(half_widths(RunFolder(cyclic.folder).read_verdicts(RunFolder(cyclic.folder).read_plan())), 0.9)
-    planned = plan_extension(cyclic, None, width=0.8 * now)
+    planned = plan_extension(cyclic, width=0.8 * now)
+    assert isinstance(planned, PlannedExtension)
     assert planned.half_width == pytest.approx(0.8 * now, rel=0.03)
     assert 0.3 < len(planned.asked) / (6 * 20) < 1.2
     with pytest.raises(ConfigError, match=r"have ± .* already"):
-        plan_extension(cyclic, None, width=2 * now)
+        plan_extension(cyclic, width=2 * now)
     with pytest.raises(ConfigError, match=r"it takes about [\d,]+ items like them"):
-        plan_extension(cyclic, None, width=0.1 * now)
+        plan_extension(cyclic, width=0.1 * now)
 
 
 def test_a_second_judge_is_asked_so_many_trials_an_agent(config: RunConfig) -> None:

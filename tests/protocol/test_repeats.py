@@ -22,7 +22,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import keys
 from youden.pipeline.ranking import abilities_of
 from youden.protocol.blocks import after_steps
-from youden.protocol.extending import add_calls, add_repeats
+from youden.protocol.extension import add_calls, add_repeats
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
 from youden.types import Agent, Item, Plan, Pool
@@ -245,7 +245,7 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     ran = youden("run", "run.yaml")
     assert ran.code == 0
     assert "agents have up to 3 responses to an item" in youden("plan", "run.yaml").err
-    assert youden("extend", "run", "--calls", "36").code == 0
+    assert youden("extend", "calls", "run", "36").code == 0
     folder, pool = RunFolder(tmp_path / "run"), read_pool(tmp_path / "pool")
     plan = folder.read_plan()
     result = folder.read_verdicts(plan)

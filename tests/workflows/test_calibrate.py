@@ -22,8 +22,8 @@ from youden.judging.offline.tape import Tape, inserted
 from youden.stats.base.proportions import proportion
 from youden.types import PAIRED, Verdicts
 from youden.types.pool import Floats
-from youden.workflows.judge_verdict import Measures, Outcome, decide, measure
-from youden.workflows.known_truth import KnownTruth, draw_known_truth
+from youden.workflows.calibration_outcome import Measures, Outcome, decide, measure
+from youden.workflows.calibration_trials import KnownTruth, draw_known_truth
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
 ) -> None:
     before = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
     asked = server.n_requests
-    said = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--json").said
+    said = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--json").said
     assert server.n_requests - asked == said["cost"]["calls"] <= 60
     assert said["joined"] == ["a5", "a6"]
     after = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
@@ -69,16 +69,16 @@ def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
 
 
 def test_the_terminal_shows_only_agents_that_moved(youden: Youden, here: Path, server: WireServer) -> None:
-    joined = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--verbose").well()
+    joined = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--verbose").well()
     assert "What moved" not in joined.out, "places that newcomers changed are no move"
     server.behave = lambda _n, _body: Reply("NO")
-    focused = youden("extend", "runs/r", "--calls", "20", "--focus", "a1", "--verbose").well()
+    focused = youden("extend", "calls", "runs/r", "20", "--focus", "a1", "--verbose").well()
     table = focused.out.split("What moved")[1]
     assert re.findall(r"^(a\d) +\d", table, re.MULTILINE) == ["a1"]
 
 
 def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, here: Path) -> None:
-    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60").well()
+    ended = youden("extend", "agents", "runs/r", "new", "--calls", "60").well()
     said = [line for line in ended.err.splitlines() if not line.startswith("r:")]
     assert said[0].startswith("plan: cyclic, ")
     assert "report: runs/r/report.html" in said[-1]
@@ -87,12 +87,12 @@ def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, her
     assert headline.startswith("No recommendation: the abilities vary by no more than their sampling error")
     assert moved.startswith("2 agents joined")
     assert len(said) + len([headline, moved]) <= 6
-    assert youden("extend", "runs/r", "--calls", "20", "--quiet").err == ""
+    assert youden("extend", "calls", "runs/r", "20", "--quiet").err == ""
 
 
 def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, server: WireServer) -> None:
     before, asked = contents(here / "runs/r"), server.n_requests
-    said = youden("extend", "runs/r", "--agents", "new", "--dry-run", "--json").said
+    said = youden("extend", "agents", "runs/r", "new", "--dry-run", "--json").said
     assert said["dry_run"] is True
     assert said["cost"]["calls"] > 0
     assert said["half_width"] is not None
@@ -112,7 +112,7 @@ def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_th
     ended = youden("run", "r.yaml")
     assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
     command = ended.err.split("`")[1].split()
-    assert command[1:] == ["extend", "runs/r", "--repeats", "old"]
+    assert command[1:] == ["extend", "repeats", "runs/r", "old"]
     ended = youden(*command[1:], "--json").well()
     said, now = json.loads(ended.out), folder.read_verdicts(folder.read_plan())
     n_new = said["cost"]["calls"]
@@ -124,9 +124,7 @@ def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_th
     assert {move["p"] for move in said["growth"]["moves"]} == {None}, "other responses are no drift"
     assert youden("run", "runs/r/config.yaml").code == 0
     assert server.n_requests - asked == n_new
-    assert youden("extend", "runs/r", "--repeats", "old").refuses("join-none")
-    both = youden("extend", "runs/r", "--repeats", "old", "--items", "items")
-    assert (both.code, "make an extension of each" in both.err) == (2, True), both.err
+    assert youden("extend", "repeats", "runs/r", "old").refuses("join-none")
 
 
 def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_resumes(
@@ -135,26 +133,26 @@ def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_
     before, asked = contents(here / "runs/r"), server.n_requests
     well = server.behave
     server.behave = lambda n, body: Reply(same_item(body)) if n < asked + 25 else Reply("", status=401)
-    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    ended = youden("extend", "agents", "runs/r", "new", "--calls", "60")
     assert ended.code == 2
     after = contents(here / "runs/r")
     assert {name for name in after if before.get(name) != after[name]} == {"config.yaml"}
     assert b"unfinished:" in after["config.yaml"]
     answered = server.n_requests
     server.behave = well
-    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--json").well()
+    ended = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--json").well()
     assert server.n_requests - answered < json.loads(ended.out)["cost"]["calls"]
 
 
 @pytest.mark.slow
 def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, here: Path, server: WireServer) -> None:
     for step in (
-        ["--agents", "new", "--calls", "60"],
-        ["--items", "items"],
-        ["--calls", "30"],
-        ["--calls", "12", "--focus", "a5"],
+        ["agents", "runs/r", "new", "--calls", "60"],
+        ["items", "runs/r", "items"],
+        ["calls", "runs/r", "30"],
+        ["calls", "runs/r", "12", "--focus", "a5"],
     ):
-        assert youden("extend", "runs/r", *step).code == 0
+        assert youden("extend", *step).code == 0
     folder = RunFolder(here / "runs/r")
     assert [set(step) for step in yaml.safe_load(folder.file("config.yaml").read_text())["extensions"]] == [
         {"agents", "calls"},
@@ -183,7 +181,7 @@ def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, serv
     server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
     assert youden("run", "noisy.yaml").code == 0
     wide, narrow = (
-        json.loads(youden("extend", "runs/noisy", "--agents", "new", "--width", width, "--dry-run", "--json").out)
+        json.loads(youden("extend", "agents", "runs/noisy", "new", "--width", width, "--dry-run", "--json").out)
         for width in ("0.3", "0.2")
     )
     assert narrow["cost"]["calls"] > wide["cost"]["calls"]
@@ -193,27 +191,30 @@ def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, serv
 def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServer) -> None:
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
     (here / "paid.yaml").write_text(yaml.safe_dump(judge | {"price_in": 100, "price_out": 100, "name": "m"}))
-    assert youden("extend", "runs/r", "--agents", "new", "--judge", "paid.yaml").refuses("max-cost-needed")
-    ended = youden("extend", "runs/r", "--agents", "new", "--judge", "paid.yaml", "--max-cost", "0.0")
+    assert youden("extend", "agents", "runs/r", "new", "--judge", "paid.yaml").refuses("max-cost-needed")
+    ended = youden("extend", "agents", "runs/r", "new", "--judge", "paid.yaml", "--max-cost", "0.0")
     assert (ended.code, "[budget" in ended.err) == (1, True), ended.err
 
 
 @pytest.mark.parametrize(
-    ("words", "slug"),
+    ("kind", "words", "slug"),
     [
-        (["--agents", "old"], "join-none"),
-        (["--agents", "gappy"], "join-gaps"),
-        (["--agents", "other"], "join-other"),
-        (["--agents", "changed"], "join-other"),
-        (["--items", "old"], "join-none"),
-        (["--items", "few"], "join-gaps"),
-        (["--agents", "nowhere"], "pool-not-found"),
-        (["--calls", "30", "--focus", "a55"], "focus"),
-        (["--calls", "30", "--width", "0.1"], "extend-width"),
-        (["--calls", "1"], "grow-calls"),
+        ("agents", ["old"], "join-none"),
+        ("agents", ["gappy"], "join-gaps"),
+        ("agents", ["other"], "join-other"),
+        ("agents", ["changed"], "join-other"),
+        ("items", ["old"], "join-none"),
+        ("items", ["few"], "join-gaps"),
+        ("agents", ["nowhere"], "pool-not-found"),
+        ("calls", ["30", "--focus", "a55"], "focus"),
+        ("agents", ["new", "--calls", "30", "--width", "0.1"], "extend-options"),
+        ("best", ["--top", "1"], "extend-options"),
+        ("calls", ["1"], "grow-calls"),
     ],
 )
-def test_what_cannot_join_says_why_and_the_run_stays(youden: Youden, here: Path, words: list[str], slug: str) -> None:
+def test_what_cannot_be_added_says_why_and_the_run_stays(
+    youden: Youden, here: Path, kind: str, words: list[str], slug: str
+) -> None:
     gappy = part_of(WHOLE, slice(K, K + 2), slice(J))
     texts = gappy.texts.copy()
     texts[0, 3] = None
@@ -226,7 +227,7 @@ def test_what_cannot_join_says_why_and_the_run_stays(youden: Youden, here: Path,
     write_pool(replace(both, texts=texts), here / "changed")
     write_pool(part_of(WHOLE, slice(2), slice(J, J + 2)), here / "few")
     before = contents(here / "runs/r")
-    ended = youden("extend", "runs/r", *words)
+    ended = youden("extend", kind, "runs/r", *words)
     assert ended.refuses(slug)
     assert "Traceback" not in ended.err
     assert contents(here / "runs/r") == before
@@ -235,10 +236,10 @@ def test_what_cannot_join_says_why_and_the_run_stays(youden: Youden, here: Path,
 def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youden: Youden, here: Path) -> None:
     write_config(here / "plan.yaml", pool="old", calls=110, independent="pooled:20")
     assert youden("plan", "plan.yaml").code == 0
-    assert youden("extend", "runs/plan", "--agents", "new").refuses("run-unjudged")
+    assert youden("extend", "agents", "runs/plan", "new").refuses("run-unjudged")
     write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), here / "old")
-    assert youden("extend", "runs/r", "--agents", "new").refuses("run-other")
-    ended = youden("extend", "nowhere", "--agents", "new")
+    assert youden("extend", "agents", "runs/r", "new").refuses("run-other")
+    ended = youden("extend", "agents", "nowhere", "new")
     assert ended.code == 2
     assert "Traceback" not in ended.err
 
@@ -247,11 +248,11 @@ def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youde
 def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
-    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 0
+    assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
     write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
     ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json").well()
     assert "A run that grew is ranked here by the additive fit" in ended.out
-    assert youden("extend", "runs/r-by-b", "--calls", "60").refuses("extend-part")
+    assert youden("extend", "calls", "runs/r-by-b", "60").refuses("extend-part")
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
 def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_twice(
     youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
-    words = ("extend", "runs/r", "--calls", "30")
+    words = ("extend", "calls", "runs/r", "30")
 
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -284,7 +285,7 @@ def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_
 def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on_and_a_cap_for_once_stays_in_none(
     youden: Youden, here: Path
 ) -> None:
-    assert youden("extend", "runs/r", "--calls", "30", "--max-cost", "0.5").code == 0
+    assert youden("extend", "calls", "runs/r", "30", "--max-cost", "0.5").code == 0
     assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
     ended = youden("run", "r.yaml")
     assert ended.refuses("run-grown")
@@ -321,11 +322,11 @@ def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     drawn = RunFolder(here / "runs/r").read_config().drawn
     with lead_run(here / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
         asked = server.n_requests
-        assert youden("extend", "runs/r", "--calls", "30").refuses("run-busy")
+        assert youden("extend", "calls", "runs/r", "30").refuses("run-busy")
         assert server.n_requests == asked
-    assert youden("extend", "runs/r", "--calls", "30").code == 0
+    assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
 def test_a_step_that_finds_too_few_comparisons_says_so(youden: Youden, here: Path) -> None:
-    ended = youden("extend", "runs/r", "--calls", "10000", "--dry-run")
+    ended = youden("extend", "calls", "runs/r", "10000", "--dry-run")
     assert "no more are left" in ended.err

@@ -22,7 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.ranking import abilities_of
-from youden.protocol.extending import add_agents, add_calls
+from youden.protocol.extension import add_agents, add_calls
 from youden.report.pages.writing import gate_markdown as render_markdown
 from youden.report.pages.writing import render_junit
 from youden.text.printable import printable
@@ -370,7 +370,7 @@ def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
     error = suite.find(".//error")
     assert (
         error.text
-        == "youden extend 'runs/my run' --calls 1200 --focus n --focus n2  # about $0.50; 2,000 calls in all; then gate again"
+        == "youden extend calls 'runs/my run' 1200 --focus n --focus n2  # about $0.50; 2,000 calls in all; then gate again"
     )
 
 
@@ -416,7 +416,7 @@ def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youde
             break
         (command,) = re.findall(r"^youden (extend .*?)  #", youden(*words).err, re.MULTILINE)
         assert youden(*command.split()).code == 0
-        calls += int(command.split()[command.split().index("--calls") + 1])
+        calls += int(command.split()[3])
     assert calls > 200
     assert said["verdict"] != "undecided"
 

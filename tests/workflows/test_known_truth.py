@@ -10,7 +10,7 @@ from youden import make_plan, read_pool
 from youden.errors import PlanError
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool
 from youden.types.trials import PROBE
-from youden.workflows.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
+from youden.workflows.calibration_trials import KINDS, MEANS, KnownTruth, draw_known_truth
 
 Trial = tuple[int, int, int, int, int]
 

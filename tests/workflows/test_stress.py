@@ -22,7 +22,7 @@ from youden.types import INDEPENDENT, PAIRED, Agent, Pool
 from youden.types.pool import Floats, Json
 from youden.workflows.attacks import ATTACKS, Planted, plant
 from youden.workflows.planned_stress import abilities, attacked_plan, land, plan_stress
-from youden.workflows.stressing import stress
+from youden.workflows.stress import stress
 
 __all__ = ["server", "youden"]
 

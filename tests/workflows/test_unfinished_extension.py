@@ -25,12 +25,12 @@ from youden.data.pools.pool_reader import write_pool
 K, J, CALLS = 5, 8, 110
 WHOLE = make_pool(K + 2, J + 2)
 EXTENSIONS = {
-    "calls": ["--calls", "30"],
-    "focus": ["--calls", "20", "--focus", "a1", "--focus", "a2"],
-    "agents": ["--agents", "new", "--calls", "60"],
-    "items": ["--items", "items"],
-    "width": ["--agents", "new", "--width", "0.4"],
-    "search": ["--top", "1", "--calls", "120"],
+    "calls": ["calls", "runs/r", "30"],
+    "focus": ["calls", "runs/r", "20", "--focus", "a1", "--focus", "a2"],
+    "agents": ["agents", "runs/r", "new", "--calls", "60"],
+    "items": ["items", "runs/r", "items"],
+    "width": ["agents", "runs/r", "new", "--width", "0.4"],
+    "search": ["best", "runs/r", "--calls", "120"],
 }
 
 
@@ -87,8 +87,7 @@ def put_back(here: Path, begun: Path) -> None:
 
 def stop_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path, kind: str, *, every: int) -> int:
     """Stop the extension at every so many of its writes, finish it, and return how often it was stopped."""
-    words = EXTENSIONS[kind]
-    command = ("extend", "runs/r", *words)
+    command = ("extend", *EXTENSIONS[kind])
     assert youden(*command).code == 0
     whole, ranking = server.n_requests, (here / "runs/r/ranking.csv").read_bytes()
     steps = yaml.safe_load((here / "runs/r/config.yaml").read_text())["extensions"]
@@ -127,7 +126,7 @@ def test_after_its_report_the_same_command_is_a_further_extension(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     for n in (1, 2):
-        assert youden("extend", "runs/r", "--calls", "30").code == 0
+        assert youden("extend", "calls", "runs/r", "30").code == 0
         assert server.n_requests == 30 * n
     assert len(yaml.safe_load((here / "runs/r/config.yaml").read_text())["extensions"]) == 2
 
@@ -140,7 +139,7 @@ def stop_after(server: WireServer, n: int) -> None:
 def test_another_extension_is_refused_until_the_first_is_finished_and_the_command_is_named(
     youden: Youden, here: Path, server: WireServer, when: str
 ) -> None:
-    first = ("extend", "runs/r", "--agents", "new", "--calls", "60", "--max-cost", "2")
+    first = ("extend", "agents", "runs/r", "new", "--calls", "60", "--max-cost", "2")
     with pytest.MonkeyPatch.context() as patch:
         if when == "asking":
             stop_after(server, 25)
@@ -148,10 +147,10 @@ def test_another_extension_is_refused_until_the_first_is_finished_and_the_comman
             patch.setattr("youden.workflows.extend.fit_run", write_number(1, fails=KeyboardInterrupt()))
         assert youden(*first).code != 0
     server.behave, asked = well_behaved, server.n_requests
-    for words in (["--calls", "30"], ["--agents", "new"], ["--items", "items"], ["--top", "1", "--calls", "60"]):
-        ended = youden("extend", "runs/r", *words)
+    for kind, *words in (("calls", "30"), ("agents", "new"), ("items", "items"), ("best", "--calls", "60")):
+        ended = youden("extend", kind, "runs/r", *words)
         assert ended.refuses("extend-unfinished"), ended.err
-        assert "`youden extend runs/r --agents new --calls 60 --max-cost 2.0`" in ended.err
+        assert "`youden extend agents runs/r new --calls 60 --max-cost 2.0`" in ended.err
         assert ("remove `unfinished`" in ended.err) == (when == "asking")
     assert server.n_requests == asked
     command = ended.err.split("`")[1].split()
@@ -159,16 +158,16 @@ def test_another_extension_is_refused_until_the_first_is_finished_and_the_comman
     ended = youden(*["moved" if word == "new" else word for word in command[1:-1]], "0.5").well()
     assert "resume: finishing the stopped extension, step 1 of runs/r" in ended.err
     assert server.n_requests == (asked if when == "fit" else 60 + asked - 25)
-    assert youden("extend", "runs/r", "--calls", "30").code == 0
+    assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
 def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     stop_after(server, 25)
-    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 2
+    assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 2
     write_pool(part_of(WHOLE, slice(K, K + 1), slice(J)), here / "new")
-    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    ended = youden("extend", "agents", "runs/r", "new", "--calls", "60")
     assert (ended.refuses("extend-unfinished"), "other contents" in ended.err) == (True, True), ended.err
     assert "remove `unfinished` from runs/r/config.yaml" in ended.err
     config = here / "runs/r/config.yaml"
@@ -176,35 +175,35 @@ def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
         yaml.safe_dump({k: v for k, v in yaml.safe_load(config.read_text()).items() if k != "unfinished"})
     )
     server.behave = well_behaved
-    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 0
+    assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
 
 
 def test_an_extension_that_bought_nothing_is_forgotten(youden: Youden, here: Path, server: WireServer) -> None:
     before = yaml.safe_load((here / "runs/r/config.yaml").read_text())
     stop_after(server, 0)
-    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 2
+    assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 2
     assert yaml.safe_load((here / "runs/r/config.yaml").read_text()) == before
     server.behave = well_behaved
-    assert youden("extend", "runs/r", "--calls", "30").code == 0
+    assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
 def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     stop_after(server, 25)
-    command = ("extend", "runs/r", "--agents", "new", "--calls", "60")
+    command = ("extend", "agents", "runs/r", "new", "--calls", "60")
     assert youden(*command).code == 2
     server.behave = well_behaved
     assert (
         f"next: finish the extension that was stopped: `youden {' '.join(command)}`"
         in youden("run", "r.yaml").well().err
     )
-    assert youden("extend", "runs/r", "--calls", "30").refuses("extend-unfinished")
+    assert youden("extend", "calls", "runs/r", "30").refuses("extend-unfinished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunFolder, "write_verdicts", write_number(1, fails=KeyboardInterrupt()))
         assert youden(*command).code == 130
     ended = youden("run", "r.yaml")
-    assert (ended.refuses("run-grown"), "`youden extend runs/r --agents new --calls 60`" in ended.err) == (True, True)
+    assert (ended.refuses("run-grown"), "`youden extend agents runs/r new --calls 60`" in ended.err) == (True, True)
     asked = server.n_requests
     assert "finish the extension" not in youden(*command).well().err.splitlines()[-1]
     assert server.n_requests == asked
@@ -212,7 +211,7 @@ def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("words", [["--calls", "300"], ["--top", "2", "--calls", "200"]])
+@pytest.mark.parametrize("words", [["calls", "runs/r", "300"], ["best", "runs/r", "--top", "2", "--calls", "200"]])
 async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
     tmp_path: Path, how: signal.Signals, words: list[str]
 ) -> None:
@@ -221,7 +220,7 @@ async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
         assert (await run.finish()).code == 0
         for name in ("runs", ".youden"):
             shutil.copytree(tmp_path / name, tmp_path / "begun" / name)
-        before, command = server.n_requests, ("extend", "runs/r", *words, "--max-cost", "100000")
+        before, command = server.n_requests, ("extend", *words, "--max-cost", "100000")
         assert (await run.end(await run.start(*command), within=300)).code == 0
         asked = server.n_requests - before
         for seconds in (0.0, 0.4, 1.5):

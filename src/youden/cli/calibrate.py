@@ -187,7 +187,7 @@ def stress_command(
     from youden.judging.scheduler.options import Asking
     from youden.types.pool import plain_fields
     from youden.workflows.planned_stress import plan_stress
-    from youden.workflows.stressing import NOTES, asked_in_words, attacks_table, conclusion, stress
+    from youden.workflows.stress import NOTES, asked_in_words, attacks_table, conclusion, stress
 
     planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=usual_store(), **said)
     output.note(f"stress: {asked_in_words(planned)}")

@@ -1,6 +1,6 @@
 """Commands for a run week by week: extend, gate, rejudge.
 
-`youden extend RUN`: extend a judged run by agents, items or calls.
+`youden extend agents RUN POOL`, `calls RUN N`, …: extend a judged run.
 
 `youden gate RUN --agent NEW --baseline OLD`: may NEW take OLD's place?
 
@@ -9,14 +9,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from youden.cli import UNDECIDED, options, output, progress, run_options
-from youden.cli.options import Number
+from youden.cli.options import Number, SuggestingGroup
 from youden.cli.results import judges_tables
 from youden.errors import InputError
 from youden.project_store import usual_store
@@ -28,82 +30,136 @@ if TYPE_CHECKING:
     from youden.run_keys import Target
     from youden.types.facts import ExtensionFacts
     from youden.types.pool import Json
-    from youden.workflows.extend import PlannedExtension
+    from youden.workflows.planned_extension import PlannedExtension
 
-MOST_SHOWN = 10
+MAX_MOVED = 10
+"""Maximum number of agents that the table of moved abilities shows."""
+
+F = TypeVar("F", bound=Callable[..., None])
 
 
-@click.command("extend")
-@options.run
-@click.option("--agents", type=click.Path(), help="A pool with the new agents; those already in the run are left out.")
-@click.option("--items", type=click.Path(), help="A pool with the new items, answered by all the run's agents.")
-@click.option(
-    "--repeats", type=click.Path(), help="A pool with further responses of the run's agents; those it has are left out."
-)
-@click.option(
-    "--calls",
-    type=click.IntRange(min=1),
-    help="How many calls. [default: as many for each new agent, item or repeat as one of the run got]",
-)
-@click.option("--focus", multiple=True, metavar="AGENT", help="Spend --calls on this agent alone. Repeatable.")
-@click.option(
-    "--width",
-    type=Number(min=0, min_open=True),
-    metavar="W",
-    help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
-)
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Look for the N best: spend --calls on fewer and fewer contenders.",
-)
-@click.option(
-    "--within",
-    type=Number(min=0, min_open=True, max=2, max_open=True),
-    metavar="D",
-    help="Look for the best until the one named is at most D from it, with --calls at most.",
-)
-@run_options.of_config("judge", "max_cost", "max_missing", "target")
-@run_options.asking
-@options.dry_run
-@options.shown
-def extend_command(
-    *,
-    run: Path,
-    agents: str | None,
-    items: str | None,
-    repeats: str | None,
-    calls: int | None,
-    focus: tuple[str, ...],
-    width: float | None,
-    top: int | None,
-    within: float | None,
-    said: run_options.Said,
-    asking: run_options.Terms,
-    dry_run: bool,
-    how: options.Shown,
-) -> None:
+@click.group("extend", cls=SuggestingGroup)
+def extend_command() -> None:
     """Extend RUN by agents, items, repeats or more calls.
 
     RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
     run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
     about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
-    drawn; --focus spends the calls on the agents it names. New trials show the responses first that were shown least.
-    --top and --within look for the best among all that are in the run, in rounds.
+    drawn. New trials show the responses first that were shown least.
 
     Calls and cost are shown first. Rankings and tables change only once the new answers are stored. If an extension is stopped
     before its report is written, the same command resumes it and pays for nothing twice; --max-cost may differ. RUN refuses other
-    extensions until then. Afterwards config.yaml reproduces the whole run, and the same --calls add as many calls again. The
+    extensions until then. Afterwards config.yaml reproduces the whole run, and the same command extends it once more. The
     report shows what moved, and whether an agent of the run drifted.
     """
-    from youden.report.pages.writing import write_report
-    from youden.workflows.extend import finish_extension, too_wide
-    from youden.workflows.searching import extend_planned, plan_more
 
-    pools = {"agents": agents, "items": items, "repeats": repeats}
-    extension = {**pools, "calls": calls, "focus": list(focus), "width": width, "top": top, "within": within}
-    planned = plan_more(run_options.run_config(run / "config.yaml", said), extension)
+
+def _extension(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
+    """Make a command of `extend`. parameters: those of its own; they and the shared ones arrive as arguments of `_extend`."""
+
+    def decorate(function: F) -> click.Command:
+        command = options.shown(function)
+        shared = (
+            run_options.of_config("judge", "max_cost", "max_missing", "target"),
+            run_options.asking,
+            options.dry_run,
+        )
+        for decorator in (*reversed(shared), *reversed(parameters), options.run):
+            command = decorator(command)
+        return extend_command.command(name)(command)
+
+    return decorate
+
+
+_pool = partial(click.argument, metavar="POOL", type=click.Path())
+_calls = click.option(
+    "--calls",
+    type=click.IntRange(min=1),
+    help="How many calls. [default: as many for each new agent, item or repeat as one of the run got]",
+)
+_width = Number(min=0, min_open=True)
+
+
+@_extension(
+    "agents",
+    _pool("agents"),
+    _calls,
+    click.option(
+        "--width",
+        type=_width,
+        metavar="W",
+        help="As many calls as give the new agents intervals of ± W; without --calls.",
+    ),
+)
+def agents_command(**given: Any) -> None:
+    """Add the new agents of POOL to RUN.
+
+    Agents that are in the run already are left out. The new ones are compared with a balanced set of the run's own.
+    """
+    _extend(**given)
+
+
+@_extension("items", _pool("items"), _calls)
+def items_command(**given: Any) -> None:
+    """Add the new items of POOL, answered by all agents of RUN."""
+    _extend(**given)
+
+
+@_extension("repeats", _pool("repeats"), _calls)
+def repeats_command(**given: Any) -> None:
+    """Add what POOL holds beyond the responses of RUN's agents."""
+    _extend(**given)
+
+
+@_extension(
+    "calls",
+    click.argument("calls", metavar="N", type=click.IntRange(min=1)),
+    click.option("--focus", multiple=True, metavar="AGENT", help="Spend the calls on this agent alone. Repeatable."),
+)
+def calls_command(**given: Any) -> None:
+    """Add N calls on all agents of RUN, or on some."""
+    _extend(**given)
+
+
+@_extension("width", click.argument("width", metavar="W", type=_width))
+def width_command(**given: Any) -> None:
+    """Add as many calls as give nine in ten agents of RUN ± W."""
+    _extend(**given)
+
+
+@_extension(
+    "best",
+    click.option("--top", type=click.IntRange(min=1), metavar="N", help="How many are searched. [default: 1]"),
+    click.option(
+        "--within",
+        type=Number(min=0, min_open=True, max=2, max_open=True),
+        metavar="D",
+        help="Ask until those named are at most D from the best. [default: until --calls are spent]",
+    ),
+    click.option("--calls", type=click.IntRange(min=1), help="Maximum number of calls; needed without --within."),
+)
+def best_command(top: int | None, within: float | None, **given: Any) -> None:
+    """Search RUN for its best agents, in rounds.
+
+    Each round asks about fewer of the agents that may be the best. --max-cost holds for all rounds together.
+    """
+    _extend(top=top or (1 if within is None else None), within=within, **given)
+
+
+def _extend(
+    *,
+    run: Path,
+    said: run_options.Said,
+    asking: run_options.Terms,
+    dry_run: bool,
+    how: options.Shown,
+    **request: Any,
+) -> None:
+    """Plan an extension, show its plan, run it and show the extended run."""
+    from youden.report.pages.writing import write_report
+    from youden.workflows.extend import extend_run, finish_extension, plan_extension, too_wide
+
+    planned = plan_extension(run_options.run_config(run / "config.yaml", said), **request)
     if isinstance(planned, str):
         output.note(f"nothing is asked: {planned}")
         if how == "json":
@@ -112,15 +168,16 @@ def extend_command(
     if planned.resumed and how != "quiet":
         output.note(f"resume: finishing the stopped extension, step {planned.unfinished.number + 1} of {run}")
     _show_plan(planned, "verbose" if dry_run else how)
-    shown: dict[str, Json] = {
-        "run": str(planned.run.folder.path),
+    found: dict[str, Json] = {
+        "run": str(run),
+        "dry_run": dry_run,
         "cost": asdict(planned.cost),
         "joined": list(planned.joined),
         "half_width": planned.half_width,
     }
     done = progress.asked(
-        {**shown, "dry_run": True},
-        lambda bar: extend_planned(planned, asking(progress=bar)),
+        found,
+        lambda bar: extend_run(planned, asking(progress=bar)),
         dry_run=dry_run,
         as_json=how == "json",
         quiet=how == "quiet",
@@ -128,48 +185,49 @@ def extend_command(
     if done is None:
         return
     fitted, ended = done
-    summary = write_report(planned.run.folder).summary
-    warnings = [] if width is None else _wide(too_wide(planned, fitted, width), planned.joined, width=width, run=run)
+    folder, growth = planned.run.folder, fitted.facts.growth
+    summary = write_report(folder).summary
+    warnings = _describe_wide(planned, too_wide(planned, fitted))
     if how == "json":
-        growth = fitted.facts.growth
-        moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
         output.warn(warnings)
-        results: dict[str, Json] = {"growth": moved, "recommendation": asdict(fitted.facts.recommendation)}
-        output.print_json({**shown, "dry_run": False, **results} | ({"ended": ended} if ended else {}))
+        found["growth"] = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
+        found["recommendation"] = asdict(fitted.facts.recommendation)
+        output.print_json(found | ({"ended": ended} if ended else {}))
     else:
-        folder, why = planned.run.folder, ended and f"search: {ended}"
+        why = ended and f"search: {ended}"
         output.show_asked(folder, summary, how, why=why, moved=summary.moved, warnings=warnings)
-        if how == "verbose" and fitted.facts.growth is not None:
-            _draw(fitted.facts.growth)
+        if how == "verbose" and growth is not None:
+            _draw_moved(growth)
             for line in summary.moved:
                 click.echo(printable(line))
-    finish_extension(planned.run.folder)
+    finish_extension(folder)
 
 
 def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
-    """What will be asked, and how sure those will be that join."""
+    """Print what will be asked, and the expected half-width."""
+    judge, store, half_width = planned.run.judge.name, output.store_words(planned.run), planned.half_width
     if how in ("verbose", "json"):
-        output.show_plan(planned.asked, planned.cost, planned.run.judge.name, store=output.store_words(planned.run))
-        if planned.half_width is not None:
-            output.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
+        output.show_plan(planned.asked, planned.cost, judge, store=store)
+        if half_width is not None:
+            output.note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
     elif how == "short":
-        half_width = None if planned.half_width is None else f"{planned.half_width:.3f}"
-        store = output.store_words(planned.run)
-        output.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=half_width, store=store)
+        width = None if half_width is None else f"{half_width:.3f}"
+        output.show_plan_line(planned.asked, planned.cost, judge, half_width=width, store=store)
 
 
-def _wide(wide: tuple[str, ...], joined: tuple[str, ...], *, width: float, run: Path) -> list[str]:
-    """What narrows the intervals of those that joined and came out wider than asked for."""
+def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str]:
+    """Name the command that narrows the intervals of agents that joined, if they are wider than asked for."""
     if not wide:
         return []
+    command = typed(["youden", "extend", "calls", str(planned.run.folder.path)])
     names = typed(word for agent in wide for word in ("--focus", agent))
     return [
-        f"{len(wide)} of {len(joined)} intervals came out wider than ± {width:g}; more calls narrow them: "
-        f"youden extend {typed([str(run)])} --calls N {names}"
+        f"{len(wide)} of {len(planned.joined)} intervals came out wider than ± {planned.unfinished.width:g}; more calls narrow "
+        f"them: {command} N {names}"
     ]
 
 
-def _expected(half_width: float, *, n_joined: int) -> str:
+def _describe_width(half_width: float, *, n_joined: int) -> str:
     if not n_joined:
         return f"nine in ten agents will have about ± {half_width:.3f}, from the run's own answers"
     return (
@@ -178,16 +236,16 @@ def _expected(half_width: float, *, n_joined: int) -> str:
     )
 
 
-def _draw(extensions: ExtensionFacts) -> None:
-    """The agents whose abilities moved, those that moved most first; a place that only newcomers changed is no move."""
+def _draw_moved(growth: ExtensionFacts) -> None:
+    """Draw the agents whose abilities moved, the largest moves first; a rank that only new agents changed is no move."""
     from youden.report.data.ranking_tables import moved_table
 
-    moved = [move for move in extensions.moves if fixed(move.before) != fixed(move.after)]
+    moved = [move for move in growth.moves if fixed(move.before) != fixed(move.after)]
     moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
-        output.draw(moved_table(moved[:MOST_SHOWN]))
-        if len(moved) > MOST_SHOWN:
-            output.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")
+        output.draw(moved_table(moved[:MAX_MOVED]))
+    if len(moved) > MAX_MOVED:
+        output.note(f"{len(moved) - MAX_MOVED} more moved, by less; fit.json has all")
 
 
 ENDS = {"worse": 1, "undecided": UNDECIDED}

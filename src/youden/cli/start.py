@@ -404,7 +404,6 @@ def _first(names: Sequence[str]) -> str:
 
 def _joining(begun: FirstConfig) -> tuple[str, str]:
     """The command by which what is new joins a judged run, else the one that runs the config; and its cost in words."""
-    from youden.data.folder.extension_steps import ExtensionStep
     from youden.workflows.extend import plan_extension
 
     more, run = begun.grown, begun.run
@@ -415,10 +414,13 @@ def _joining(begun: FirstConfig) -> tuple[str, str]:
             f"youden {'run' if run is None else 'report'} {typed([str(begun.file if run is None else run.path)])}",
             "",
         )
-    command = typed(["youden", "extend", str(run.path), f"--{kind}", begun.place.as_posix()])
+    command = typed(["youden", "extend", kind, str(run.path), begun.place.as_posix()])
     try:
         config = run_options.run_config(run.file("config.yaml"), {})
-        cost = plan_extension(config, ExtensionStep.model_validate({kind: begun.place.as_posix()})).cost
+        pools = {name: begun.place.as_posix() if name == kind else None for name in came}
+        planned = plan_extension(config, agents=pools["agents"], items=pools["items"], repeats=pools["repeats"])
     except YoudenError as error:
         return command, f"    (not yet: {error})"
-    return command, f"    ({cost.calls:,} calls, {output.dollars(cost.usd)})"
+    if isinstance(planned, str):
+        return command, f"    ({planned})"
+    return command, f"    ({planned.cost.calls:,} calls, {output.dollars(planned.cost.usd)})"

@@ -20,7 +20,7 @@ from youden.judging.estimate import estimate
 from youden.protocol.blocks import after_steps, extensions_of, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import GOALS, Adaptive, Width
-from youden.protocol.extending import add_agents, add_calls, add_items, add_repeats
+from youden.protocol.extension import add_agents, add_calls, add_items, add_repeats
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 from youden.text.sentences import counted, near
@@ -156,9 +156,8 @@ def _affordable(config: RunConfig, pool: Pool, design: str, options: Mapping[str
 
 def _extended(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
     for step, pool in zip(steps, pools, strict=True):
-        kind, _ = step.joins
-        if kind != "calls":
-            plan = _ADD[kind](plan, pool, calls=step.calls)
+        if step.kind != "calls":
+            plan = _ADD[step.kind](plan, pool, calls=step.calls)
         elif step.calls is not None:
             focus = tuple(_place(name, plan) for name in step.focus)
             plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, within=step.within)
@@ -249,7 +248,7 @@ def _is_part_of(plan: Plan, run: str) -> bool:
 
 
 def _same_step(step: Extended, extension: ExtensionStep, pool: Pool, plan: Plan) -> bool:
-    if (step.kind, step.pool) != (extension.joins[0], pool.digest):
+    if (step.kind, step.pool) != (extension.kind, pool.digest):
         return False
     was = step.calls, [plan.agent_ids[agent] for agent in step.focus], step.top, step.within
     return was == (extension.calls, extension.focus, extension.top, extension.within)
@@ -280,7 +279,7 @@ def _look_among_them(config: RunConfig, folder: RunFolder, kept: Plan) -> str:
         return ""
     goal = ["--within", f"{config.within:g}"] if config.within else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
-    command = shlex.join(["youden", "extend", str(folder.path), *goal])
+    command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
     text = folder.read_facts().recommendation.text
     return f"Continue the search in it: `{command}`. So far: {text} To search from the start, give"
 
@@ -306,7 +305,7 @@ def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> 
         usd = [estimate(one, judge).usd for one in (plan, kept.with_pool(part))]
         dollars = "" if None in usd else f", ${(usd[0] or 0) - (usd[1] or 0):,.2f}"
         cost = f" (about {len(plan) - len(kept):,} calls{dollars})"
-    command = shlex.join(["youden", "extend", str(folder.path), f"--{what}", config.pool])
+    command = shlex.join(["youden", "extend", what, str(folder.path), config.pool])
     return f"{counted(n, what.removesuffix('s'))} came to its pool; let them join it: `{command}`{cost}. Or give"
 
 

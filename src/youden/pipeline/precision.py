@@ -215,13 +215,13 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     if slots is None:
         if items is None or items > _OUT_OF_SIGHT * plan.n_items:
             return f"{' and '.join(two)} may well be equally good: {_OUT_OF_SIGHT} times as many items might not separate them"
-        return f"about {items:,} more items would separate {' and '.join(two)}: `youden extend {run} --items POOL`"
+        return f"about {items:,} more items would separate {' and '.join(two)}: `youden extend items {run} POOL`"
     # A call places an agent that is focused on; a slot of K calls gives everybody two.
     focus = plan.n_agents > 2 * len(two)
     calls = slots * 2 * (len(two) if focus else plan.n_agents)
     usd = f", ${usd_per_call * calls:,.2f}" if usd_per_call else ""
     names = shlex.join(word for name in two for word in ("--focus", name))
-    command = f"youden extend {run} --calls {calls}{f' {names}' if focus else ''}"
+    command = f"youden extend calls {run} {calls}{f' {names}' if focus else ''}"
     return f"about {calls:,} more calls{usd} would separate {' and '.join(two)}: `{command}`"
 
 

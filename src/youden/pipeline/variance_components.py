@@ -147,10 +147,8 @@ def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
 
 def _how_luck_is_measured(result: Verdicts, run: str) -> str:
     if result.plan.trials.first_repeat is None:
-        return (
-            f"youden extend {run} --repeats POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
-        )
-    return f"it is among the calls, for no response was shown twice: youden extend {run} --calls {len(result.plan)}"
+        return f"youden extend repeats {run} POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
+    return f"it is among the calls, for no response was shown twice: youden extend calls {run} {len(result.plan)}"
 
 
 def _outside(found: VarianceParts, judges: JudgeSpread | None, run: str, n_agents: int) -> list[MovingPart]:

@@ -254,7 +254,7 @@ class Run(RunView):
         Raises
         ------
         ConfigError
-            [run-config] if nothing, or more than one kind, is added; [extend-width]; [extend-search].
+            [extend-options] if nothing, or more than one kind, is added; [extend-width]; [extend-search].
         PoolError
             If the pools do not fit.
         RunFolderError
@@ -268,14 +268,13 @@ class Run(RunView):
         said = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
         changes = {key: value for key, value in said.items() if value is not None}
         from youden.report.pages.writing import write_report
-        from youden.workflows.extend import finish_extension
-        from youden.workflows.searching import extend_planned, plan_more
+        from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
             config = with_usual_store(config_at(self.folder.file("config.yaml"), changes), usual_store())
-            planned = plan_more(config, options)
+            planned = plan_extension(config, **options)
             if not isinstance(planned, str):
-                extend_planned(planned, asking)
+                extend_run(planned, asking)
                 write_report(self.folder)
                 finish_extension(self.folder)
         return self

@@ -25,9 +25,9 @@ from youden.pipeline.precision import Expected
 from youden.text.printable import shown
 from youden.types import Finding, Verdicts
 from youden.types.pool import Json, or_none, plain, plain_fields
+from youden.workflows.calibration_outcome import RULE, Bill, Measures, Verdict, decide, measure
+from youden.workflows.calibration_trials import KINDS, MEANS, KnownTruth, draw_known_truth
 from youden.workflows.experiment import Answered, Experiment, asked_under, config_of_pool, plan_experiment
-from youden.workflows.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
-from youden.workflows.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
 
 CALLS = 150
 """Trials a judge is asked where the user names no number."""

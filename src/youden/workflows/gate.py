@@ -411,7 +411,7 @@ def to_do(gate: Gate) -> str | None:
     config = f"{gate.folder}/config.yaml"
     if gate.extends:
         focus = [word for agent in gate.focus for word in ("--focus", agent)]
-        command = typed(["youden", "extend", gate.folder, "--calls", str(needed.calls), *focus])
+        command = typed(["youden", "extend", "calls", gate.folder, str(needed.calls), *focus])
     else:
         command = f"{typed(['youden', 'run', config])}  # with `calls: {in_all}`; what was answered is not asked again"
     return f"{command}  # {price}; {in_all:,} calls in all; then gate again"

@@ -1,10 +1,13 @@
-"""Defines the extensions of a run, and the one that was not finished, as the run's config.yaml lists them."""
+"""Define the extensions of a run, and the one that is not finished, as the run's config.yaml lists them.
+
+The fields are declared once, in `ExtensionStep`; a request adds what decides the number of calls, and the record of an
+unfinished extension adds its state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,6 +21,7 @@ POOLS = ("agents", "items", "repeats")
 """Fields of an extension that name a pool."""
 
 _Text = Annotated[str, Field(min_length=1)]
+_Combinations = tuple[tuple[set[str], set[str]], ...]
 
 
 class ExtensionStep(BaseModel):
@@ -28,46 +32,73 @@ class ExtensionStep(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    combinations: ClassVar[_Combinations] = (
+        *(({kind}, {"calls"}) for kind in POOLS),
+        ({"calls"}, {"focus"}),
+        ({"calls", "focus", "top"}, {"within"}),
+    )
+    """Fields that make one extension together: those that it needs, and those that it may have."""
 
     agents: _Text | None = None
     items: _Text | None = None
     repeats: _Text | None = None
     calls: FromOne | None = None
     focus: list[_Text] = Field(default_factory=list)
-    top: Annotated[int, Field(ge=1)] | None = None
+    top: FromOne | None = None
     within: Annotated[float, Field(gt=0, lt=2)] | None = None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        n_pools = sum(getattr(self, name) is not None for name in POOLS)
-        if n_pools > 1:
-            raise ValueError("agents, items and repeats join one after the other; make an extension of each")
-        if n_pools == 0 and self.calls is None:
-            raise ValueError("an extension adds agents, items, repeats or calls; name one of them")
-        if self.focus and n_pools:
-            raise ValueError("focus goes with calls alone")
-        if (self.top or self.within) and not (self.top and self.focus):
-            raise ValueError("within goes with top, and both with focus")
+    def _is_one_extension(self) -> Self:
+        options = set().union(*(needed | allowed for needed, allowed in self.combinations))
+        given = {name for name in options if getattr(self, name)}
+        if not any(needed <= given <= needed | allowed for needed, allowed in self.combinations):
+            names = ", ".join(sorted(given)) or "nothing"
+            choices = "; ".join(" and ".join(sorted(needed)) for needed, _ in self.combinations)
+            raise ValueError(f"an extension cannot be made of {names}; give one of: {choices}")
         return self
 
     @property
-    def joins(self) -> tuple[ExtensionKind, str | None]:
-        """The kind of the extension, and the pool that it adds; None for calls alone."""
-        pools: dict[ExtensionKind, str | None] = {"agents": self.agents, "items": self.items, "repeats": self.repeats}
-        return next(((kind, pool) for kind, pool in pools.items() if pool is not None), ("calls", None))
+    def kind(self) -> ExtensionKind:
+        """What the extension adds."""
+        names = (name for name in POOLS if getattr(self, name) is not None)
+        return cast("ExtensionKind", next(names, "calls"))
+
+    @property
+    def added_pool(self) -> str | None:
+        """The pool that the extension adds; None for calls alone."""
+        return None if self.kind == "calls" else str(getattr(self, self.kind))
 
 
-class UnfinishedExtension(BaseModel):
+class ExtensionRequest(ExtensionStep):
+    """What a command asks to add to a run: a step, or what decides the calls of one or more steps.
+
+    width: half-width of the intervals of the agents that join or, alone, of nine in ten of the run's agents.
+    top, within: options of a search for the best agents, in rounds on fewer and fewer of them.
+    """
+
+    combinations: ClassVar[_Combinations] = (
+        *ExtensionStep.combinations[:-1],
+        ({"agents", "width"}, set()),
+        ({"width"}, set()),
+        ({"top", "calls"}, set()),
+        ({"within"}, {"top", "calls"}),
+    )
+
+    width: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def is_search(self) -> bool:
+        """Whether the calls go to the agents that may be the best."""
+        return self.top is not None or self.within is not None
+
+
+class UnfinishedExtension(ExtensionRequest):
     """The extension whose command was stopped before the ranking and the report were written.
 
     The same command finishes it; any other extension is refused until then.
 
     Attributes
     ----------
-    agents, items, repeats : str, optional
-        The pool that was given.
-    calls, focus, width, top, within
-        The options that were given.
     max_cost : float, optional
         The cap in USD that was given; a command with another cap continues the same extension.
     pool : str
@@ -80,16 +111,6 @@ class UnfinishedExtension(BaseModel):
         The step, or the round of a search, that was judged last.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-    agents: _Text | None = None
-    items: _Text | None = None
-    repeats: _Text | None = None
-    calls: FromOne | None = None
-    focus: list[_Text] = Field(default_factory=list)
-    width: Annotated[float, Field(gt=0)] | None = None
-    top: FromOne | None = None
-    within: Annotated[float, Field(gt=0, lt=2)] | None = None
     max_cost: Usd | None = None
     pool: _Text
     first: FromZero
@@ -98,16 +119,27 @@ class UnfinishedExtension(BaseModel):
 
     def command(self, run: Path) -> str:
         """Return the command that finishes the extension of the run in the folder `run`."""
-        given = [(name, getattr(self, name)) for name in (*POOLS, "calls", "width", "top", "within", "max_cost")]
-        given += [("focus", agent) for agent in self.focus]
-        words = ((f"--{name.replace('_', '-')}", _word(value)) for name, value in given if value is not None)
-        return typed(["youden", "extend", str(run), *(word for pair in words for word in pair)])
+        name = "best" if self.is_search else "width" if self.width and self.added_pool is None else self.kind
+        positional = [] if name == "best" else [_word(getattr(self, name))]
+        options = [
+            (option, getattr(self, option))
+            for option in ("calls", "width", "top", "within", "max_cost")
+            if option != name
+        ]
+        options += [("focus", agent) for agent in self.focus]
+        words = ((f"--{option.replace('_', '-')}", _word(value)) for option, value in options if value is not None)
+        return typed(["youden", "extend", name, str(run), *positional, *(word for pair in words for word in pair)])
 
-    def is_asked_by(self, given: Mapping[str, object]) -> bool:
-        """Return whether a command with these options is the same command; the caller compares the contents of pools."""
-        pools = [(getattr(self, name) is None) == (given.get(name) is None) for name in POOLS]
-        same = [getattr(self, name) == given.get(name) for name in ("calls", "width", "top", "within")]
-        return all(pools + same) and set(self.focus) == set(cast("list[str]", given.get("focus") or []))
+    def is_same_request(self, other: ExtensionRequest) -> bool:
+        """Return whether a command asks for the same extension; the caller compares the contents of pools."""
+        return _comparable(self) == _comparable(other)
+
+
+def _comparable(request: ExtensionRequest) -> dict[str, object]:
+    """Return the options of a request, without the paths of pools and the order of agents."""
+    options: dict[str, object] = {name: getattr(request, name) for name in ExtensionRequest.model_fields}
+    pools = {name: options[name] is None for name in POOLS}
+    return {**options, **pools, "focus": set(request.focus)}
 
 
 def _word(value: object) -> str:

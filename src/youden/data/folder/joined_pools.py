@@ -23,8 +23,8 @@ def run_pools(config: RunConfig) -> list[Pool]:
     """The pool of a run as it was first, and after each of its extensions. Raises: PoolError."""
     pools = [_as_it_was(config, read_pool(config.pool))]
     for step in config.extensions:
-        kind, pool = step.joins
-        pools.append(pools[-1] if pool is None else JOIN[kind](pools[-1], read_pool(pool)))
+        pool = step.added_pool
+        pools.append(pools[-1] if pool is None else JOIN[step.kind](pools[-1], read_pool(pool)))
     return pools
 
 

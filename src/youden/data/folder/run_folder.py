@@ -338,7 +338,7 @@ class RunFolder:
 
 def _states(config: RunConfig) -> tuple[object, ...]:
     """What differs where a file of the run's pools was replaced."""
-    steps = (step.joins[1] for step in config.extensions)
+    steps = (step.added_pool for step in config.extensions)
     places = [Path(place).resolve() for place in (config.pool, *steps) if place is not None]
     files = (file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place]))
     return tuple((file, _state(file)) for file in files)

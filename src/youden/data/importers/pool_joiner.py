@@ -380,7 +380,7 @@ def write_imported(pool: Pool, out: Path) -> None:
     if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
         raise ImportFormatError(
             f"{out} holds another pool already. Give an --out of its own; who is new there joins a judged run by `youden extend "
-            "RUN --agents OUT`. Or delete that folder.",
+            "agents RUN OUT`. Or delete that folder.",
             slug="import-other",
         )
     write_pool(pool, out)

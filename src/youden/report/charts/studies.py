@@ -27,7 +27,7 @@ from youden.study.budget_goals import Goal, recommend
 from youden.study.grid import Spread
 from youden.study.sparsity import SparsityStudy
 from youden.text.printable import printable
-from youden.workflows.stressing import Stress
+from youden.workflows.stress import Stress
 
 
 @unchecked

@@ -23,7 +23,7 @@ from youden.types.pool import Json
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure
-    from youden.workflows.stressing import Stress
+    from youden.workflows.stress import Stress
 
 NEEDED = ("altair",)
 NEEDED_BY_PICTURES = ("altair", "vl_convert")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.alternative_rankings import standing_line
+from youden.pipeline.extension_facts import describe_extension
 from youden.report.data.ranking_tables import (
     RankedAgent,
     current_labels,
@@ -21,7 +22,6 @@ from youden.text.tables import Table, bar, fixed, two_sided
 from youden.types.columns import TableColumn
 from youden.types.facts import LinkFacts
 from youden.types.results import ABOUT, ScoreKind
-from youden.workflows.extend import extension_words
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
@@ -205,7 +205,7 @@ class Summary:
     @property
     def moved(self) -> tuple[str, ...]:
         """What the last extension changed; empty for a run that was never extended."""
-        return () if self.facts.growth is None else extension_words(self.facts.growth)
+        return () if self.facts.growth is None else describe_extension(self.facts.growth)
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:

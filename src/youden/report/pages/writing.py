@@ -30,7 +30,7 @@ from youden.text.tables import as_markdown, fixed
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
 from youden.workflows.gate import Gate, footing, of_all, sentence, table, to_do
-from youden.workflows.stressing import NOTES, Stress, attacks_table, conclusion
+from youden.workflows.stress import NOTES, Stress, attacks_table, conclusion
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure

@@ -26,7 +26,7 @@ from youden.stats.base.proportions import Proportion, difference, paired_differe
 from youden.types import MISSING_REASONS, Finding, Verdicts
 from youden.types.finding import Severity
 from youden.types.pool import Bools, Floats, Ids, Positions
-from youden.workflows.known_truth import ARMS, KINDS, Kind, KnownTruth
+from youden.workflows.calibration_trials import ARMS, KINDS, Kind, KnownTruth
 
 
 @dataclass(frozen=True)
