@@ -33,8 +33,7 @@ NONE_PASSES = 1
 )
 @click.option("--calls", type=click.IntRange(min=50), default=150, help="Trials a judge is asked.")
 @run_options.of_config("seed", "store", "max_cost")
-@options.grace
-@options.opens_its_store
+@run_options.asking
 @options.dry_run
 @options.json
 def calibrate_command(
@@ -43,7 +42,7 @@ def calibrate_command(
     judges: tuple[str, ...],
     calls: int,
     said: run_options.Said,
-    grace: float,
+    asking: run_options.Terms,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -62,7 +61,6 @@ def calibrate_command(
 
     Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
     """
-    from youden.judging.scheduler.options import Asking
     from youden.pipeline.precision import expected_words
     from youden.workflows.calibration import (
         asked_in_words,
@@ -82,7 +80,7 @@ def calibrate_command(
         output.note(f"the run: {line}")
     tried = progress.asked(
         planned_json(calibration),
-        lambda bar: calibrate(calibration, Asking(progress=bar, grace=grace)),
+        lambda bar: calibrate(calibration, asking(progress=bar)),
         dry_run=dry_run,
         as_json=as_json,
     )
@@ -154,8 +152,7 @@ def _missing(reasons: Mapping[str, int]) -> str:
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write stress.md, stress.json and stress.svg there."
 )
-@options.grace
-@options.opens_its_store
+@run_options.asking
 @options.dry_run
 @options.json
 def stress_command(
@@ -165,7 +162,7 @@ def stress_command(
     attacker: str | None,
     said: run_options.Said,
     out: Path | None,
-    grace: float,
+    asking: run_options.Terms,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -184,7 +181,6 @@ def stress_command(
     --max-cost holds for all attacks together; where they would cost more, nothing is asked. Packages add attacks by the
     entry-point group youden.attacks. The same command resumes.
     """
-    from youden.judging.scheduler.options import Asking
     from youden.types.pool import plain_fields
     from youden.workflows.planned_stress import plan_stress
     from youden.workflows.stress import NOTES, asked_in_words, attacks_table, conclusion, stress
@@ -197,7 +193,7 @@ def stress_command(
     output.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}{store}")
     found = progress.asked(
         planned.to_json(),
-        lambda bar: stress(planned, Asking(progress=bar if planned.own.judge.makes_calls else None, grace=grace)),
+        lambda bar: stress(planned, asking(progress=bar if planned.own.judge.makes_calls else None)),
         dry_run=dry_run,
         as_json=as_json,
     )

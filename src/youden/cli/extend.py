@@ -205,14 +205,11 @@ def _extend(
 
 def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
     """Print what will be asked, and the expected half-width."""
-    judge, store, half_width = planned.run.judge.name, output.store_words(planned.run), planned.half_width
-    if how in ("verbose", "json"):
-        output.show_plan(planned.asked, planned.cost, judge, store=store)
-        if half_width is not None:
-            output.note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
-    elif how == "short":
-        width = None if half_width is None else f"{half_width:.3f}"
-        output.show_plan_line(planned.asked, planned.cost, judge, half_width=width, store=store)
+    half_width = planned.half_width
+    width = None if half_width is None else f"{half_width:.3f}"
+    output.show_plan(planned.run, how, plan=planned.asked, cost=planned.cost, half_width=width)
+    if half_width is not None and how in ("verbose", "json"):
+        output.note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
 
 
 def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str]:
@@ -405,7 +402,6 @@ def rejudge_command(
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.fitted_run import fit_run
     from youden.pipeline.judged_run import judge_run
-    from youden.pipeline.precision import Expected
     from youden.types.pool import plain_fields
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge
 
@@ -413,9 +409,7 @@ def rejudge_command(
         raise click.UsageError("The number of calls is missing. Set --calls, as in --calls 50/agent.")
     planned = plan_rejudge(RunFolder(run), judge=judge, changes=said, usual_store=usual_store())
     again = planned.again
-    output.note_connections(again.judge)
-    expected = Expected(again.plan, kind=again.judge.answers)
-    output.show_plan(again.plan, again.cost, again.judge.name, expected=expected, store=output.store_words(again))
+    output.show_run_plan(again)
     shown: dict[str, Json] = {
         "run": str(again.folder.path),
         "of": str(run),

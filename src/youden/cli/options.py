@@ -272,32 +272,11 @@ def _allowing_stores(function: Callable[..., R], *, password: bool) -> Callable[
     return with_permission
 
 
-rule = click.option(
-    "--rule",
-    type=click.Choice(["shared", "own"]),
-    default="shared",
-    help="What a held-out cell keeps out of training. shared: every trial that touches it; own: those that score it, the "
-    "paper's way.",
-)
-held_out = click.option(
-    "--holdout",
-    type=Number(0, 1, min_open=True, max_open=True),
-    metavar="SHARE",
-    default=0.2,
-    help="The share of the cells that is held out.",
-)
-above = click.option(
-    "--above", default="faithful", callback=words, help="Groups that should rank first, separated by commas."
-)
-below = click.option(
-    "--below", default="strategic,low-effort", callback=words, help="Groups that should rank last, separated by commas."
-)
-
-
-def scores(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Adds --scores."""
+def scores(default: str, name: str = "scores") -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add --scores, which arrives as `name`."""
     return click.option(
         "--scores",
+        name,
         type=click.Choice(["row", "symmetric"]),
         default=default,
         help="row: an agent's trials where it stands first, the paper's way; symmetric: in both orders.",

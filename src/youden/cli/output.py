@@ -149,33 +149,44 @@ def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
 
     note_connections(planned.judge)
     expected = Expected(planned.plan, known_parts(planned.folder), kind=planned.judge.answers)
-    if how in ("verbose", "json"):
-        show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected, store=store_words(planned))
-    elif how == "short":
-        width = expected.usual_half_width
-        show_plan_line(planned.plan, planned.cost, planned.judge.name, half_width=width, store=store_words(planned))
+    show_plan(planned, how, expected=expected, half_width=expected.usual_half_width)
     return expected
 
 
-def store_words(planned: PlannedRun) -> str:
-    """Format where a run's answers are stored, as an addition to its plan line; empty if its judge sends no requests."""
-    from youden.text.printable import shown
+def show_plan(
+    planned: PlannedRun,
+    how: Shown,
+    *,
+    plan: Plan | None = None,
+    cost: Cost | None = None,
+    expected: Expected | None = None,
+    half_width: str | None = None,
+) -> None:
+    """Print calls, estimated tokens and USD before anything runs, on standard error, so that data stays clean.
 
-    return f"; answers are kept in {shown(planned.config.store_place)}" if planned.judge.asks else ""
-
-
-def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None, store: str = "") -> None:
-    """Print cells, calls, estimated tokens and USD before anything runs, on standard error, so that data stays clean.
-
-    expected: the plan's expected precision; store: text of `store_words`.
+    plan, cost: the part of the run's plan that is asked, and its cost; by default the whole. expected: the expected precision,
+    for the verbose form; half_width: approximate, of the intervals, for the short form.
     """
     from youden.protocol.coverage import coverage
+    from youden.text.printable import shown
 
-    share = 100 * cost.calls / plan.n_dense_calls
+    plan, cost, judge = plan or planned.plan, cost or planned.cost, planned.judge
+    share = f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
+    store = f"; answers are kept in {shown(planned.config.store_place)}" if judge.asks else ""
+    end = f"{_held_out(plan)}{store}"
+    if how == "quiet":
+        return
+    if how == "short":
+        left = cost.usd if cost.usd_left is None else cost.usd_left
+        usd = "at an unknown price" if left is None else f"${left:,.2f}"
+        stored = f" ({cost.stored:,} stored)" if cost.stored else ""
+        width = "" if half_width is None else f", about ± {half_width}"
+        note(f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge.name}, {share}, {usd}{width}{end}")
+        return
     counted = coverage(plan)
     note(
-        f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
-        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}{_held_out(plan)}{store}"
+        f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls ({share}), "
+        f"{cost_in_words(cost, judge.name)}{end}"
     )
     if cost.pace:
         note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
@@ -184,32 +195,21 @@ def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None =
         f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
         f"{counted.holdout:,} calls touch held-out cells"
     )
+    lines = list(plan.notes)
     if expected is not None:
         from youden.pipeline.precision import expected_words
 
-        usd = None if cost.usd is None else cost.usd / max(cost.calls, 1)
-        for line in expected_words(expected, usd_per_call=usd, n_agents=plan.n_agents):
-            note(f"plan: {line}")
-    for line in plan.notes:
+        usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
+        lines = [*expected_words(expected, usd_per_call=usd_per_call, n_agents=plan.n_agents), *lines]
+    for line in lines:
         note(f"plan: {line}")
 
 
 def _held_out(plan: Plan) -> str:
-    """That a part is held out though nobody asked for it."""
+    """Say that cells are held out if the design does so by itself."""
     if not plan.split.n_holdout or plan.asked.holdout is not None:
         return ""
     return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
-
-
-def show_plan_line(plan: Plan, cost: Cost, judge: str, *, half_width: str | None = None, store: str = "") -> None:
-    """Print the plan in one line, on standard error. half_width: approximate, of intervals; store: as in `show_plan`."""
-    usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
-    stored = f" ({cost.stored:,} stored)" if cost.stored else ""
-    width = "" if half_width is None else f", about ± {half_width}"
-    note(
-        f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge}, {100 * cost.calls / plan.n_dense_calls:.1f} % of dense, "
-        f"{usd}{width}{_held_out(plan)}{store}"
-    )
 
 
 def places(low: int, high: int) -> str:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,9 +57,7 @@ ANSWERS = "answers.db"
     store="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE. "
     "[default: the store that the pool in --out was made with, else YOUDEN_STORE, else the project's .youden/answers.db]",
 )
-@options.opens_its_store
-@options.retry_failed
-@options.grace
+@run_options.asking
 @click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
 @options.json
 def generate_command(
@@ -69,8 +68,7 @@ def generate_command(
     model_map: dict[str, str],
     repeats: int,
     said: run_options.Said,
-    retry_failed: bool,
-    grace: float,
+    asking: run_options.Terms,
     replay: bool,
     as_json: bool,
 ) -> None:
@@ -84,7 +82,6 @@ def generate_command(
     same pool again.
     """
     from youden.data.pools.pool_reader import write_pool
-    from youden.judging.scheduler.options import Asking
     from youden.pools.generation.agents import load_agents
     from youden.pools.generation.generate import generate
     from youden.pools.generation.generation import plan_generation, refuse_another_pool, write_recipe
@@ -114,12 +111,10 @@ def generate_command(
         made = generate(
             planned,
             store=store,
-            asking=Asking(
-                said.get("max_cost"),
-                said.get("max_missing", MAX_MISSING),
-                retry_failed,
-                bar if planned.makes_calls else None,
-                grace=grace,
+            asking=replace(
+                asking(progress=bar if planned.makes_calls else None),
+                max_cost=said.get("max_cost"),
+                max_missing=said.get("max_missing", MAX_MISSING),
             ),
             replay=replay,
             name=out.name,

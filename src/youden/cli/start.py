@@ -157,7 +157,7 @@ def demo_command(out: Path, as_json: bool) -> None:
     config = run_options.run_config(find("configs", CONFIG, own=False), {"out": out})
     pool = find("datasets", "field-notes", own=False)
     planned = plan_run(config.model_copy(update={"pool": str(pool)}))
-    output.show_plan_line(planned.plan, planned.cost, planned.judge.name)
+    output.show_plan(planned, "short")
     with progress_bar() as bar:
         judge_run(planned, Asking(progress=bar))
     fit_run(planned.folder)

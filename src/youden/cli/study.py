@@ -1,5 +1,5 @@
 """`youden study`: the paper's questions asked of a run. `links`: does the additive model hold, and on which link?
-`paper`: its tables again, beside its own figures. `baselines`: the additive model against others.
+`paper`: its tables again, beside its own figures.
 `variance`: what moves its ranking. `aa`: is an agent told apart from itself?
 """
 
@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, output
-from youden.cli.options import LazyGroup, Number, words
+from youden.cli.options import LazyGroup
 from youden.progress_bar import progress_bar
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
-    from youden.run_keys import SplitRule
     from youden.stats.curl.quantiles import Coincident
-    from youden.study.baseline_table import BaselinesStudy
     from youden.study.link_curl import LinksStudy
     from youden.study.paper import PaperStudy
     from youden.types.pool import Json
@@ -151,85 +149,6 @@ def _paper_tables(study: PaperStudy) -> Iterator[Table]:
         yield two_sided(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
 
 
-@click.command("baselines")
-@options.run
-@click.option("--seeds", type=click.IntRange(min=1), default=10, help="Holdouts drawn.")
-@click.option("--c", type=Number(min=0, min_open=True), default=1.6, help="How many cells are seen: C of n log n.")
-@options.held_out
-@click.option(
-    "--only", callback=words, metavar="NAMES", help="These baselines alone, separated by commas. [default: all]"
-)
-@options.rule
-@options.scores("row")
-@options.above
-@options.below
-@options.html
-@options.json
-def baselines_command(
-    *,
-    run: Path,
-    seeds: int,
-    c: float,
-    holdout: float,
-    only: tuple[str, ...] | None,
-    rule: SplitRule,
-    scores: ScoreKind,
-    above: tuple[str, ...],
-    below: tuple[str, ...],
-    html: Path | None,
-    as_json: bool,
-) -> None:
-    """Do other models predict held-out cells of RUN better?
-
-    The paper's Table 5, fair and paper settings side by side, on the same holdouts and cells.
-    """
-    from youden.data.folder.run_folder import RunFolder
-    from youden.study.baseline_table import baselines_json, baselines_words, study_baselines
-    from youden.study.known_groups import contrast
-    from youden.study.replaying import open_world
-
-    folder = RunFolder(run)
-    world = open_world(folder)
-    with progress_bar() as bar:
-        study = study_baselines(
-            world,
-            names=only,
-            n_seeds=seeds,
-            c=c,
-            holdout=holdout,
-            rule=rule,
-            kind=scores,
-            groups=contrast(world, above=above, below=below),
-            progress=bar,
-        )
-    signature = folder.read_signature().text
-    if html is not None:
-        from youden.report.charts.studies import baselines_figures
-        from youden.report.pages.writing import StudyPart, write_study
-
-        part = StudyPart(folder.path.name, signature, tuple(baselines_words(study)), baselines_figures(study))
-        write_study(html, "Baselines", [part])
-    output.tell(
-        as_json,
-        {"baselines": baselines_json(study), "run": folder.path.name, "signature": signature},
-        tables=[_baselines_table(study, folder.path.name)],
-        words=baselines_words(study),
-        notes=[f"signature: {signature}"],
-    )
-
-
-def _baselines_table(study: BaselinesStudy, name: str) -> Table:
-    heads = ["model", "holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"]
-    rows = []
-    for row in study.rows:
-        first, behind, *others = (
-            "–" if spread is None else output.with_sd(spread.mean, spread.sd)
-            for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
-        )
-        rows.append([row.name, first, behind, fixed(row.se_items, 4), fixed(row.se_seeds, 4), *others])
-    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
-
-
 @click.command("variance")
 @options.run
 @click.argument("others", metavar="[OTHER_RUNS]…", nargs=-1, type=click.Path(path_type=Path))
@@ -279,7 +198,7 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
 QUESTIONS = {
     "links": "youden.cli.study:links_command",
     "sparsity": "youden.cli.study_budgets:sparsity_command",
-    "baselines": "youden.cli.study:baselines_command",
+    "baselines": "youden.cli.study_budgets:baselines_command",
     "budget": "youden.cli.study_budgets:budget_command",
     "judges": "youden.cli.results:compare_command",
     "paper": "youden.cli.study:paper_command",

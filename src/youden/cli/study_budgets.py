@@ -1,14 +1,18 @@
-"""`youden study budget` and `sparsity`: what fewer calls would have given.
+"""`youden study budget`, `sparsity` and `baselines`: what fewer calls would have given, and what other models would.
 
 `youden study budget RUN`: what each design would have bought at each number of calls.
 
 `youden study sparsity RUN…`: how few cells or calls are enough.
+
+`youden study baselines RUN`: the additive model against others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,13 +22,141 @@ from youden.progress_bar import progress_bar
 from youden.text.tables import Table, fixed, two_sided
 
 if TYPE_CHECKING:
+    from youden.data.folder.run_folder import RunFolder
     from youden.report.pages.writing import StudyPart
-    from youden.run_keys import SplitRule
+    from youden.study.baseline_table import BaselinesStudy
     from youden.study.budget_curves import BudgetStudy
     from youden.study.grid import Spread
+    from youden.study.known_groups import Contrast
+    from youden.study.replaying import World
     from youden.study.sparsity import SparsityStudy
     from youden.types.pool import Json
-    from youden.types.results import ScoreKind
+
+    Groups = Callable[[World], Contrast | None]
+
+
+def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options of a study over random holdouts, which arrive by the names of its arguments, and --html and --json.
+
+    --above and --below arrive as `groups`, a function of the recorded answers.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @click.option("--seeds", "n_seeds", type=click.IntRange(min=1), default=n_seeds, help="Holdouts drawn.")
+        @click.option(
+            "--holdout",
+            type=Number(0, 1, min_open=True, max_open=True),
+            metavar="SHARE",
+            default=0.2,
+            help="The share of the cells that is held out.",
+        )
+        @click.option(
+            "--rule",
+            type=click.Choice(["shared", "own"]),
+            default="shared",
+            help="What a held-out cell keeps out of training. shared: every trial that touches it; own: those that score it, "
+            "the paper's way.",
+        )
+        @options.scores("row", "kind")
+        @click.option(
+            "--above", default="faithful", callback=words, help="Groups that should rank first, separated by commas."
+        )
+        @click.option(
+            "--below",
+            default="strategic,low-effort",
+            callback=words,
+            help="Groups that should rank last, separated by commas.",
+        )
+        @options.html
+        @options.json
+        @wraps(function)
+        def wrapped(*, above: tuple[str, ...], below: tuple[str, ...], **rest: object) -> None:
+            def groups(world: World) -> Contrast | None:
+                from youden.study.known_groups import contrast
+
+                return contrast(world, above=above, below=below)
+
+            function(groups=groups, **rest)
+
+        return wrapped
+
+    return decorate
+
+
+def _tell(
+    name: str,
+    folder: RunFolder,
+    found: Json,
+    *,
+    table: Table,
+    text: Iterable[str],
+    drawn: tuple[object, ...],
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the study `name` of one run, and draw it into `html`. drawn: arguments of its figures."""
+    lines, signature, run = tuple(text), folder.read_signature().text, folder.path.name
+    if html is not None:
+        from youden.report.charts import studies
+        from youden.report.pages.writing import StudyPart, write_study
+
+        figures = getattr(studies, f"{name}_figures")(*drawn)
+        write_study(html, name.capitalize(), [StudyPart(run, signature, lines, figures)])
+    output.tell(
+        as_json,
+        {name: found, "run": run, "signature": signature},
+        tables=[table],
+        words=lines,
+        notes=[f"signature: {signature}"],
+    )
+
+
+@click.command("baselines")
+@options.run
+@click.option("--c", type=Number(min=0, min_open=True), default=1.6, help="How many cells are seen: C of n log n.")
+@click.option(
+    "--only",
+    "names",
+    callback=words,
+    metavar="NAMES",
+    help="These baselines alone, separated by commas. [default: all]",
+)
+@_holdouts(10)
+def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
+    """Do other models predict held-out cells of RUN better?
+
+    The paper's Table 5, fair and paper settings side by side, on the same holdouts and cells.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.baseline_table import baselines_json, baselines_words, study_baselines
+    from youden.study.replaying import open_world
+
+    folder = RunFolder(run)
+    world = open_world(folder)
+    with progress_bar() as bar:
+        study = study_baselines(world, groups=groups(world), progress=bar, **arguments)
+    _tell(
+        "baselines",
+        folder,
+        baselines_json(study),
+        table=_baselines_table(study, folder.path.name),
+        text=baselines_words(study),
+        drawn=(study,),
+        html=html,
+        as_json=as_json,
+    )
+
+
+def _baselines_table(study: BaselinesStudy, name: str) -> Table:
+    heads = ["model", "holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"]
+    rows = []
+    for row in study.rows:
+        first, behind, *others = (
+            "–" if spread is None else output.with_sd(spread.mean, spread.sd)
+            for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
+        )
+        rows.append([row.name, first, behind, fixed(row.se_items, 4), fixed(row.se_seeds, 4), *others])
+    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
 
 
 @click.command("budget")
@@ -42,7 +174,7 @@ if TYPE_CHECKING:
     metavar="NUMBERS",
     help="Half widths of intervals: calls are asked until they are reached, as in 0.03,0.05.",
 )
-@click.option("--seeds", type=click.IntRange(min=1), default=100, help="Plans drawn of each.")
+@click.option("--seeds", "n_seeds", type=click.IntRange(min=1), default=100, help="Plans drawn of each.")
 @click.option(
     "--target",
     type=click.Choice(["symmetric", "row"]),
@@ -62,18 +194,7 @@ if TYPE_CHECKING:
 @options.html
 @options.json
 def budget_command(
-    *,
-    run: Path,
-    designs: tuple[str, ...],
-    calls: tuple[int | str, ...],
-    widths: tuple[float, ...],
-    seeds: int,
-    target: ScoreKind,
-    top: int | None,
-    goal: str,
-    usd_per_call: float | None,
-    html: Path | None,
-    as_json: bool,
+    *, run: Path, goal: str, usd_per_call: float | None, html: Path | None, as_json: bool, **arguments: Any
 ) -> None:
     """What would each design have bought at each number of calls?
 
@@ -87,36 +208,22 @@ def budget_command(
     from youden.study.replaying import read_dense_or_imagine
     from youden.study.replaying import usd_per_call as price_of
 
-    asked = parse_goal(goal)
-    folder = RunFolder(run)
+    asked, folder = parse_goal(goal), RunFolder(run)
     world = read_dense_or_imagine(folder, seed=0)
+    price = price_of(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
-        study = study_budget(
-            world,
-            designs=designs,
-            calls=calls,
-            widths=widths,
-            n_seeds=seeds,
-            target=target,
-            top=top,
-            usd_per_call=price_of(folder) if usd_per_call is None else usd_per_call,
-            progress=bar,
-        )
-    signature = folder.read_signature().text
-    if html is not None:
-        from youden.report.charts.studies import budget_figures
-        from youden.report.pages.writing import StudyPart, write_study
-
-        part = StudyPart(folder.path.name, signature, tuple(budget_words(study, asked)), budget_figures(study, asked))
-        write_study(html, "Budget", [part])
+        study = study_budget(world, usd_per_call=price, progress=bar, **arguments)
     for line in world.words:
         output.note(f"note: {line}")
-    output.tell(
-        as_json,
-        {"budget": budget_json(study, asked), "run": folder.path.name, "signature": signature},
-        tables=[_budget_table(study, folder.path.name)],
-        words=budget_words(study, asked),
-        notes=[f"signature: {signature}"],
+    _tell(
+        "budget",
+        folder,
+        budget_json(study, asked),
+        table=_budget_table(study, folder.path.name),
+        text=budget_words(study, asked),
+        drawn=(study, asked),
+        html=html,
+        as_json=as_json,
     )
 
 
@@ -162,25 +269,9 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
 
 @click.command("sparsity")
 @options.runs
-@click.option("--seeds", type=click.IntRange(min=1), default=20, help="Holdouts drawn.")
-@options.held_out
-@options.rule
-@options.scores("row")
-@options.above
-@options.below
-@options.html
-@options.json
+@_holdouts(20)
 def sparsity_command(
-    *,
-    runs: tuple[Path, ...],
-    seeds: int,
-    holdout: float,
-    rule: SplitRule,
-    scores: ScoreKind,
-    above: tuple[str, ...],
-    below: tuple[str, ...],
-    html: Path | None,
-    as_json: bool,
+    *, runs: tuple[Path, ...], groups: Groups, html: Path | None, as_json: bool, **arguments: Any
 ) -> None:
     """How few cells or calls predict held-out cells of RUNs?
 
@@ -189,7 +280,6 @@ def sparsity_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import links_table
-    from youden.study.known_groups import contrast
     from youden.study.link_curl import additivity_words
     from youden.study.replaying import open_world
     from youden.study.sparsity import sparsity_json, sparsity_words, study_sparsity
@@ -198,18 +288,9 @@ def sparsity_command(
     parts: list[StudyPart] = []
     for run in runs:
         world = open_world(RunFolder(run))
-        groups = contrast(world, above=above, below=below)
         with progress_bar() as bar:
-            study = study_sparsity(
-                world,
-                n_seeds=seeds,
-                rule=rule,
-                kind=scores,
-                holdout=holdout,
-                groups=groups,
-                progress=bar,
-            )
-        words = (*sparsity_words(study), *additivity_words(links_table(world.scores(scores))))
+            study = study_sparsity(world, groups=groups(world), progress=bar, **arguments)
+        words = (*sparsity_words(study), *additivity_words(links_table(world.scores(study.kind))))
         signature = RunFolder(run).read_signature().text
         if html is not None:
             from youden.report.charts.studies import sparsity_figures
