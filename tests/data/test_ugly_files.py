@@ -335,7 +335,7 @@ def test_what_came_to_the_spreadsheet_of_a_judged_run_joins_it_by_the_commands_t
     for kind, place in (("agents", "pools/sheet-2"), ("items", "pools/sheet-2"), ("", "")):
         again = youden("init", "sheet.csv").well()
         assert "1 answer changed, and the run keeps those that were judged: 'v2 steps' to 'q004'" in again.out
-        command = f"youden extend runs/sheet --{kind} {place}" if kind else "youden report runs/sheet"
+        command = f"youden extend {kind} runs/sheet {place}" if kind else "youden report runs/sheet"
         assert f"next: {command}" in again.out
         assert ("calls, $0.00)" in again.out) == bool(kind)
         assert youden(*command.split()[1:]).code == 0
