@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from youden.run_keys import Target
     from youden.runs.run_view import PathOrText
     from youden.types import Pool
-    from youden.workflows.stressing import Stress
+    from youden.workflows.stress import Stress
 
     PoolLike = Pool | PathOrText | pd.DataFrame
 
@@ -354,7 +354,7 @@ class Run(RunView):
         """
         from youden.report.pages.writing import write_stress
         from youden.workflows.planned_stress import plan_stress
-        from youden.workflows.stressing import stress
+        from youden.workflows.stress import stress
 
         with _sending_requests(progress=progress) as asking:
             planned = plan_stress(
