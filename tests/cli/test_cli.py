@@ -61,8 +61,10 @@ RANKING_COLUMNS = [
 
 def write_scores(folder: Path, value: np.ndarray) -> None:
     K, J = value.shape
-    ids = tuple(f"a{i}" for i in range(K)), tuple(f"i{j}" for j in range(J))
-    RunFolder(folder).write_scores("row", Scores(value, (~np.isnan(value)).astype(float), "train", "row", *ids))
+    agents, items = tuple(f"a{i}" for i in range(K)), tuple(f"i{j}" for j in range(J))
+    weight = (~np.isnan(value)).astype(float)
+    scores = Scores.from_matrices(value, weight, role="train", kind="row", agent_ids=agents, item_ids=items)
+    RunFolder(folder).write_scores("row", scores)
     RunFolder(folder).write_signature(Signature({"youden": "test"}))
 
 

@@ -305,7 +305,14 @@ def test_names_that_a_spreadsheet_shows_as_they_are_stay(tmp_path: Path) -> None
     )
     write_scores(
         tmp_path / "s.csv",
-        Scores(np.zeros((len(names), 2)), np.ones((len(names), 2)), "train", "symmetric", tuple(names), ("x", "y")),
+        Scores.from_matrices(
+            np.zeros((len(names), 2)),
+            np.ones((len(names), 2)),
+            role="train",
+            kind="symmetric",
+            agent_ids=tuple(names),
+            item_ids=("x", "y"),
+        ),
     )
     read = pd.read_csv(tmp_path / "s.csv", dtype={"agent": str})
     assert read["agent"].tolist() == [agent.id for agent in pool.agents] == names

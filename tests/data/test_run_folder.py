@@ -36,7 +36,7 @@ def matrices(draw: st.DrawFn) -> Scores:
     agents, items = draw(ids), draw(ids)
     value = np.array([[draw(numbers) for _ in items] for _ in agents])
     weight = np.where(np.isnan(value), 0.0, 1.0)
-    return Scores(value, weight, "train", "row", tuple(agents), tuple(items))
+    return Scores.from_matrices(value, weight, role="train", kind="row", agent_ids=tuple(agents), item_ids=tuple(items))
 
 
 @pytest.fixture

@@ -77,7 +77,14 @@ def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items
         value, weight = twin(rates, kind, fpr, kept)
         np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(scores.weight, weight)
-        again = Scores(scores.value, scores.weight, scores.role, scores.kind, scores.agent_ids, scores.item_ids).cells
+        again = Scores.from_matrices(
+            scores.value,
+            scores.weight,
+            role=scores.role,
+            kind=scores.kind,
+            agent_ids=scores.agent_ids,
+            item_ids=scores.item_ids,
+        ).cells
         for column, other in zip(scores.cells[1:], again[1:], strict=True):
             np.testing.assert_array_equal(column, other)
         np.testing.assert_array_equal(scores.cells.at.agent, again.at.agent)

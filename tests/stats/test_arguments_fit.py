@@ -48,7 +48,7 @@ def scores(**changes: Any) -> Scores:
         "agent_ids": tuple("abcd"),
         "item_ids": tuple("xyz"),
     }
-    return Scores(**{**usual, **changes})
+    return Scores.from_matrices(**{**usual, **changes})
 
 
 MODEL = ClippedLinear().fit(scores())
@@ -99,7 +99,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "scores, too few agents": lambda: scores(agent_ids=tuple("abc")),
     "scores, too few items": lambda: scores(item_ids=tuple("xy")),
     "scores, weights turned": lambda: scores(weight=np.ones((3, 4))),
-    "columns of scores, too few items": lambda: Scores.of_cells(
+    "columns of scores, too few items": lambda: Scores(
         scores().cells, role="train", kind="row", agent_ids=tuple("abcd"), item_ids=tuple("xy")
     ),
     **{

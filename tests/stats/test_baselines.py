@@ -74,7 +74,7 @@ def test_agents_and_items_never_seen_are_nan_and_change_nothing_else(name: str) 
 def test_scores_are_taken_as_their_matrix(name: str) -> None:
     value = additive()
     seen = ~np.isnan(value)
-    scores = Scores(
+    scores = Scores.from_matrices(
         value=value,
         weight=np.where(seen, 58.0, 0.0),
         role="train",

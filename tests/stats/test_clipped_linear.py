@@ -17,7 +17,7 @@ from youden.types import Scores, cells
 
 
 def scores(value: np.ndarray, weight: np.ndarray) -> Scores:
-    return Scores(
+    return Scores.from_matrices(
         value=value,
         weight=weight,
         role="train",

@@ -321,8 +321,8 @@ def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path:
 def test_scores_kept_as_columns_have_the_curl_of_their_matrix(exact_up_to: int) -> None:
     value = noisy_scores(gaps=0.6, lattice=False)
     names = tuple(map(str, range(14))), tuple(map(str, range(60)))
-    whole = Scores(value, (~np.isnan(value)).astype(float), "train", "row", *names)
-    columns = Scores.of_cells(whole.cells, role="train", kind="row", agent_ids=names[0], item_ids=names[1])
+    weight = (~np.isnan(value)).astype(float)
+    columns = Scores.from_matrices(value, weight, role="train", kind="row", agent_ids=names[0], item_ids=names[1])
     found = measure_curl(columns, exact_up_to=exact_up_to)
     assert found.table() == measure_curl(value, exact_up_to=exact_up_to).table()
     assert "value" not in vars(columns)

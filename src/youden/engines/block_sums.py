@@ -135,7 +135,7 @@ class _Scores:
         self.parts.clear()
         value -= less
         cells = ScoredCells(CellIndex(agent, item, self.of.n_agents, self.of.n_items), value, weight)
-        return Scores.of_cells(cells, role=role, kind=self.kind, agent_ids=self.of.agent_ids, item_ids=self.of.item_ids)
+        return Scores(cells, role, self.kind, self.of.agent_ids, self.of.item_ids)
 
 
 class CallCounts:

@@ -160,7 +160,7 @@ def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRol
     value = summed(difference[seen]) / summed(None)
     cells = ScoredCells(at, value, summed(rates.n_paired[seen]))
     cells = cells.where(held[at.agent, at.item] == (role == "holdout"))
-    return Scores.of_cells(cells, role=role, kind=kind, agent_ids=rates.agent_ids, item_ids=rates.item_ids)
+    return Scores(cells, role, kind, rates.agent_ids, rates.item_ids)
 
 
 class TouchedCells(NamedTuple):

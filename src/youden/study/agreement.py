@@ -172,7 +172,9 @@ class JudgesStudy:
             [scores-empty] if no cell is shared.
         """
         fits = [
-            ClippedLinear().fit(Scores(value, weight, "train", kind, both.agent_ids, both.item_ids))
+            ClippedLinear().fit(Scores.from_matrices(
+                    value, weight, role="train", kind=kind, agent_ids=both.agent_ids, item_ids=both.item_ids
+                ))
             for value, weight in zip(both.scores, both.weight, strict=True)
         ]
         places = np.stack([tied_places(fit.ability_) for fit in fits])

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -211,18 +211,13 @@ class Rates(ReadOnly):
 
 @dataclass(frozen=True, eq=False)
 class Scores(ReadOnly):
-    """Scores of agents on items.
+    """Scores of agents on items, as columns of the cells that have one; `value` and `weight` are the same as matrices.
 
-    `cells` has the same as columns, for the cells that have a value; scores that were made by `of_cells` make the matrices on
-    first use.
-
-    Raises: StatisticsError [scores-ids], [weights-shape] if matrices and ids do not fit each other.
+    Raises: StatisticsError [scores-ids] if cells and ids do not fit each other.
     """
 
-    value: Floats
-    """float (n_agents, n_items) in [−1, 1]; NaN for a cell that was not seen or that the split excludes."""
-    weight: Floats
-    """float (n_agents, n_items), answered paired trials of a cell; 0 if it was not seen."""
+    cells: ScoredCells
+    """Cells that have a score in [−1, 1], and the number of answered paired trials behind each."""
     role: ScoreRole
     """`train` or `holdout`: estimators refuse scores of held-out cells."""
     kind: ScoreKind
@@ -233,56 +228,53 @@ class Scores(ReadOnly):
     """Ids of the items, by column."""
 
     def __post_init__(self) -> None:
-        self._check_ids(self.value.shape)
-        if self.weight.shape != self.value.shape:
-            raise StatisticsError(
-                f"The weights do not fit the scores: got the shape {self.weight.shape} for {self.value.shape}. "
-                "Pass one weight per score.",
-                slug="weights-shape",
-            )
-        super().__post_init__()
-
-    def _check_ids(self, shape: tuple[int, ...]) -> None:
+        shape = self.cells.at.n_agents, self.cells.at.n_items
         if shape != (len(self.agent_ids), len(self.item_ids)):
             raise StatisticsError(
                 f"The scores do not fit their ids: got the shape {shape} for {len(self.agent_ids)} agents and "
                 f"{len(self.item_ids)} items. Pass one row per agent and one column per item.",
                 slug="scores-ids",
             )
+        freeze([self.cells.value, self.cells.weight])
 
     @classmethod
-    def of_cells(
+    def from_matrices(
         cls,
-        cells: ScoredCells,
+        value: Floats,
+        weight: Floats,
         *,
         role: ScoreRole,
         kind: ScoreKind,
         agent_ids: tuple[str, ...],
         item_ids: tuple[str, ...],
     ) -> Scores:
-        """Scores that are known as columns."""
-        freeze([cells.value, cells.weight])
-        made = object.__new__(cls)
-        made.__dict__.update(cells=cells, role=role, kind=kind, agent_ids=agent_ids, item_ids=item_ids)
-        made._check_ids((cells.at.n_agents, cells.at.n_items))
-        return made
+        """Make scores from two matrices, float (n_agents, n_items); NaN in `value` is a cell without a score.
+
+        Raises: StatisticsError [weights-shape], [scores-ids].
+        """
+        if weight.shape != value.shape:
+            raise StatisticsError(
+                f"The weights do not fit the scores: got the shape {weight.shape} for {value.shape}. Pass one weight per score.",
+                slug="weights-shape",
+            )
+        at = CellIndex.of(~np.isnan(value))
+        cells = ScoredCells(at, value[at.agent, at.item], weight[at.agent, at.item])
+        return cls(cells, role, kind, agent_ids, item_ids)
 
     @cached_property
-    def cells(self) -> ScoredCells:
-        at = CellIndex.of(~np.isnan(self.value))
-        return ScoredCells(at, self.value[at.agent, at.item], self.weight[at.agent, at.item])
+    def value(self) -> Floats:
+        """float (n_agents, n_items) in [−1, 1]; NaN for a cell that was not seen or that the split excludes."""
+        return self._matrix(self.cells.value, np.nan)
 
-    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+    @cached_property
+    def weight(self) -> Floats:
+        """float (n_agents, n_items), answered paired trials of a cell; 0 if it was not seen."""
+        return self._matrix(self.cells.weight, 0.0)
 
-        def __getattr__(self, name: str) -> Floats:
-            """A matrix that is not made yet."""
-            if name not in ("value", "weight") or "cells" not in self.__dict__:
-                raise AttributeError(f"Scores have no {name}.")
-            empty = np.nan if name == "value" else 0.0
-            made = self.cells.at.matrix(getattr(self.cells, name), empty=empty)
-            freeze([made])
-            self.__dict__[name] = made
-            return made
+    def _matrix(self, column: Floats, empty: float) -> Floats:
+        matrix = self.cells.at.matrix(column, empty=empty)
+        freeze([matrix])
+        return matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,7 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
         raise damaged(path, f"the first column is {header[:1]}, not agent")
     values = [[_number(path, field) for field in row[1:]] for row in rows]
     value = np.array(values, dtype=np.float64).reshape(len(rows), len(header) - 1)
-    return Scores(
+    return Scores.from_matrices(
         value=value,
         weight=np.where(np.isnan(value), 0.0, 1.0),
         role=role,
