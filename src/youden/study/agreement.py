@@ -172,9 +172,11 @@ class JudgesStudy:
             [scores-empty] if no cell is shared.
         """
         fits = [
-            ClippedLinear().fit(Scores.from_matrices(
+            ClippedLinear().fit(
+                Scores.from_matrices(
                     value, weight, role="train", kind=kind, agent_ids=both.agent_ids, item_ids=both.item_ids
-                ))
+                )
+            )
             for value, weight in zip(both.scores, both.weight, strict=True)
         ]
         places = np.stack([tied_places(fit.ability_) for fit in fits])

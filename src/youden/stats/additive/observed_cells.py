@@ -115,7 +115,7 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     Raises: StatisticsError [scores-shape], [weights-shape], and those of `check_cells`.
     """
     if issparse(matrix):
-        entries = coo_array(matrix)
+        entries: Any = coo_array(matrix)
         n_agents, n_items = entries.shape
         columns = entries.row, entries.col, entries.data
         return check_cells(*columns, n_agents=n_agents, n_items=n_items, weight=weight)
