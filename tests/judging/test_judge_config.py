@@ -160,3 +160,15 @@ def test_only_what_changes_an_answer_is_part_of_the_signature() -> None:
     assert load_judge_config(API | fetched).describe() == plain
     for change in ({"temperature": 1}, {"seed": 4}, {"prompt": "information-gain"}, {"parameters": {"top_p": 0.5}}):
         assert load_judge_config(API | change).describe() != plain
+
+
+def test_a_changed_key_is_sent_also_if_the_judge_was_used_before() -> None:
+    judge = load_judge_config({"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "price": 0})
+    assert (judge.request_parameters["max_tokens"], judge.record.batches, judge.loaded_prompt.name) == (
+        8,
+        "openai",
+        "same-source",
+    )
+    changed = judge.asked_with({"seed": 8, "max_tokens": 50, "backend": "litellm", "prompt": "information-gain"})
+    assert (changed.request_parameters["seed"], changed.request_parameters["max_tokens"]) == (8, 50)
+    assert (changed.record.batches, changed.loaded_prompt.name) == (None, "information-gain")

@@ -153,8 +153,11 @@ class JudgeConfig(Fetching, Answering):
         return config
 
     def asked_with(self, changes: Mapping[str, Json]) -> Self:
-        """This judge with some keys of what decides an answer changed."""
-        return self.model_copy(update=changes)
+        """Return this judge with some keys of what decides an answer changed."""
+        config = self.model_copy(update=changes)
+        for name in ("record", "loaded_prompt", "request_parameters"):
+            config.__dict__.pop(name, None)  # a copy has the cached properties of its original
+        return config
 
     def questions(self) -> Questions:
         """What this judge is asked about a trial. Raises: ConfigError [judge-model] where no model is named."""
