@@ -67,3 +67,16 @@ def test_init_prints_agents_question_items_and_unused_columns_before_it_writes(y
     lines = youden("init", "answers.csv", "--judge", "lexical").well().out.splitlines()
     expected = ["3 agents: gpt-4o, claude-sonnet, mistral-small", "question: 'Question'", "24 items"]
     assert lines[1:5] == [*expected, "not used: 'Expected answer', 'score'"] == ended.out.splitlines()[1:5]
+
+
+def test_columns_that_init_is_given_count_for_a_pool_s_table_and_for_a_saved_data_set_too(
+    youden: Youden, tmp_path: Path
+) -> None:
+    rows = [f"{agent},i{n},draft {agent} {n},final {agent} {n}" for agent in "abc" for n in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["agent,item,text,final", *rows]), encoding="utf-8")
+    youden("init", "t.csv", "--column", "text=final", "--judge", "lexical").well()
+    assert made_pool(tmp_path).texts[0, 0] == "final a 0"
+    (tmp_path / "t.yaml").unlink()
+    saved = write_table(TABLES["a folder of the Hub, one split per agent"], tmp_path)
+    youden("init", saved.name, "--column", "prompt=question", "--column", "text=answer", "--judge", "lexical").well()
+    assert made_pool(tmp_path).n_agents == 3

@@ -201,15 +201,18 @@ def find_pool(start: Path) -> Path:
 def _bring_any(
     path: Path, place: Path, *, columns: Mapping[str, str], known: Pool | None = None
 ) -> ImportedPool | None:
-    """The pool that has to be made of whatever table or texts `path` holds; None where it is one. place: where it will be.
-    known: what was made of it before."""
-    if (format_ := recognised_format([path])) is not None and not (path / RESPONSES).is_file():
-        imported = IMPORTERS.load(format_)([path], columns={})
+    """Import what `path` holds, as the pool that will be at `place`; None if it is a pool.
+
+    `columns` gives the roles of columns of a table, `known` is the pool that was made of the same path before.
+    """
+    format_ = None if (path / RESPONSES).is_file() else recognised_format([path])
+    if format_ is not None and (not columns or format_ in TABLES):
+        imported = IMPORTERS.load(format_)([path], columns=columns)
         return _checked(replace(imported, taken=_AS_FORMAT.format(format_)), path, place, format_)
     bare = path.is_dir() and not (path / RESPONSES).is_file() and not (path / TO_GENERATE).is_file()
     if not bare and not (path.is_file() and path.suffix.lower() in ENDINGS):
         return None
-    if not bare and path.suffix.lower() in (".csv", ".parquet") and _fits(path):
+    if not bare and not columns and path.suffix.lower() in (".csv", ".parquet") and _fits(path):
         with suppress(PoolError):
             if all(text is None or text.strip() for row in read_pool(path).texts for text in row):
                 return None
