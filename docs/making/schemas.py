@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
-from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
+from youden.data.folder.run_files import FILE, VERSION, GateLedger, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
 from youden.data.folder.trial_tables import PairsMetadata, PlanMetadata, RatesMetadata, VerdictsMetadata
@@ -50,7 +50,7 @@ def build_schemas() -> dict[str, str]:
         "labels.json": _of(Validation),
         "quality.json": _of(QualityFacts),
         "moves.json": _of(WhatMoves),
-        FILE: _of(LedgerFile),
+        FILE: _of(GateLedger),
         **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
         **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
         "ranking.csv": _lines(COLUMNS["ranking.csv"], required=ranking_columns(())),

@@ -99,22 +99,30 @@ class Key(NamedTuple):
     Attributes
     ----------
     text : str
-        What the key does.
+        What the key does: in the book, in the schema and as the help of its option.
     values : str
         What it may be set to, for the error message about another value.
-    option : str
-        Help of its command-line option; "" if it has none.
+    commands : str
+        Which of the commands `plan`, `judge` and `run` have it as an option.
     metavar : str, optional
         Placeholder of the option's value.
-    commands : str
-        Which of the commands `plan`, `judge` and `run` have the option.
+    default : str
+        Default of the option, if it is not only that of the config.
     """
 
     text: str
     values: str = ""
-    option: str = ""
-    metavar: str | None = None
     commands: str = ""
+    metavar: str | None = None
+    default: str = ""
+
+    @property
+    def help(self) -> str:
+        """Help of the option."""
+        return f"{self.text} [default: {self.default}]" if self.default else self.text
+
+
+_PLAN, _JUDGE = "plan judge run", "judge run"
 
 
 class RunKeys:
@@ -125,47 +133,40 @@ class RunKeys:
     judge: Annotated[
         Text | dict[str, Any],
         Key(
-            "Judge: a name, a path that ends in .yaml, a model such as gpt-4o, or the judge's own keys.",
-            option="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o.",
-            commands="plan judge run",
+            "Judge: a name, a path that ends in .yaml, or a model such as gpt-4o; in a config also its keys.", "", _PLAN
         ),
     ] = "lexical"
     design: Annotated[Text, Key("Which calls are planned; the page on designs lists them.")] = "cyclic"
     calls: Annotated[
         FromOne | str | None,
         Key(
-            "Budget: a number of calls (4000), a percentage of all possible calls (5%), or the mean number of comparisons of "
-            "responses to the same item per agent (450/agent). Default: the design's own.",
+            "Budget: a number of calls (4000), a percentage of the dense calls (5%), or the mean number of paired trials per "
+            "agent (450/agent). As an option, it replaces the config's budget.",
             BUDGETS,
-            "Budget, in place of the config's: a number of calls (4000), a percentage of the dense calls (5%), or the mean "
-            "number of paired trials per agent (450/agent).",
-            "BUDGET",
-            "plan judge run",
+            _PLAN,
+            default="the config's, else the design's",
         ),
     ] = None
     width: Annotated[
         HalfWidth | None,
         Key(
-            "Ask in rounds until nine in ten agents have an interval of ± this. `calls` is then the maximum.",
+            "Ask in rounds until nine in ten agents have an interval of ± W; `calls` is then the maximum.",
             "a half-width between 0 and 1, such as 0.05",
-            "Ask in rounds until nine in ten agents have an interval of ± W.",
+            _PLAN,
             "W",
-            "plan judge run",
         ),
     ] = None
     top: Annotated[
         FromOne | None,
         Key(
-            "Look for so many of the best agents, in rounds on fewer and fewer contenders, until they are told apart. `calls` is "
-            "then the maximum.",
+            "Look for so many of the best agents, in rounds on fewer and fewer contenders; `calls` is then the maximum.",
             "the number of best agents to select as a whole number, such as 3",
         ),
     ] = None
     within: Annotated[
         Annotated[float, Gt(0), Lt(2)] | None,
         Key(
-            "Look for the best agent, or the best `top`, until the selected one is known to be at most this far from it (95 %, "
-            "over all interim analyses).",
+            "Look for the best `top` agents until they are known to be at most this far from the best (95 %, over all analyses).",
             "the maximum distance of the selected agent from the best, between 0 and 2, such as 0.02",
         ),
     ] = None
@@ -198,60 +199,51 @@ class RunKeys:
     target: Annotated[
         Target,
         Key(
-            "What intervals describe: more items like these, these items alone, or more items and more judges like those of "
-            "the jury.",
-            option="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury "
-            "on more items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]",
-            commands="plan judge run",
+            "What intervals describe: more items like these, these items alone, or, for a jury, more items and more judges like "
+            "these. The run keeps it.",
+            "",
+            _PLAN,
+            default="the run's, else items-like-these",
         ),
     ] = "items-like-these"
     seed: Annotated[
         FromZero,
-        Key(
-            "Seed of every draw. The same seed and pool give the same plan.",
-            "a whole number from 0 on",
-            "Draws the comparisons. [default: the config's, else 0]",
-            commands="plan judge run",
-        ),
+        Key("Seed of every draw.", "a whole number from 0 on", _PLAN, default="the config's, else 0"),
     ] = 0
     robust: Annotated[
         bool,
         Key(
-            "Rank by the robust ranking, in which agents that agree far beyond their abilities count as one.",
+            "Rank by the robust ranking, in which agents that agree far beyond their abilities count as one. The run keeps it.",
             "true or false",
-            "Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
-            commands="run",
+            "run",
         ),
     ] = False
     trusted: Annotated[
         list[Text],
         Key(
-            "Agents by whose trials alone all are ranked.",
+            "Score every agent by its trials with these agents alone, so that a ring of others cannot lift itself. If no agent "
+            "cheats, it costs up to .09 of the rank correlation. The run keeps it.",
             "a list of agents, such as [a, b]",
-            "Score every agent by its trials with these agents alone: ids, separated by commas. A ring outside them cannot lift "
-            "itself. If no agent cheats, it costs up to .09 of the rank correlation. The run remembers it.",
-            "AGENTS",
             "run",
+            "AGENTS",
         ),
     ] = []  # noqa: RUF012 - pydantic copies it
     suspected: Annotated[
         Share,
         Key(
-            "Fraction of the plan's calls that may be made besides, on pairs that seem to agree too much, before they are "
-            "linked; 0 for none.",
+            "Fraction of the plan's calls that are added for pairs that seem to agree too much, before they are linked.",
             "a fraction of the calls from 0 to 1, such as 0.05",
         ),
     ] = 0.0
     families: Annotated[
         dict[str, Text],
         Key(
-            "Family of each agent, for a family-balanced ranking besides the plain one. Default: `meta.family` of the pool's "
-            "agents.",
+            "Family of each agent, in an option as a CSV, JSONL or Parquet file with the columns agent and family. Adds a "
+            "ranking in which an agent's own family does not score it and the others weigh alike. The run keeps it. Without it, "
+            "`meta.family` of the pool's agents is used.",
             "agents and their families, such as {a: gpt, b: llama}; set a table by --families FILE",
-            "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Adds a second ranking, in which an "
-            "agent's own family does not score it and the others weigh alike. The run remembers it.",
-            "FILE",
             "run",
+            "FILE",
         ),
     ] = {}  # noqa: RUF012 - pydantic copies it
     clones: Annotated[
@@ -265,45 +257,34 @@ class RunKeys:
     store: Annotated[
         Text | None,
         Key(
-            "Store of the answers: a path, an sqlite URL or postgresql://USER@HOST/DATABASE. Default: the store that the run's "
-            "folder names, else the project's `.youden/answers.db`.",
-            option="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
-            "[default: the config's, else the one that the run's folder names, else YOUDEN_STORE, else the project's "
-            ".youden/answers.db]",
-            metavar="PLACE",
-            commands="plan judge run",
+            "Store of the answers: a path, or postgresql://USER@HOST/DATABASE for several hosts.",
+            "",
+            _PLAN,
+            "PLACE",
+            "the config's, else the one that the run's folder names, else YOUDEN_STORE, else the project's .youden/answers.db",
         ),
     ] = None
     max_cost: Annotated[
         Usd | None,
         Key(
-            "Maximum cost in USD of one command; the same command run again may cost as much once more.",
+            "Maximum cost in USD of one command; the same command, run again, may cost as much once more.",
             "USD from 0 on, such as 2.00",
-            "The most that this command may spend.",
+            _PLAN,
             "USD",
-            "plan judge run",
         ),
     ] = None
     max_missing: Annotated[
         Share,
         Key(
-            "Fraction of trials without an answer above which the run fails.",
+            "Fraction of trials without an answer above which a run fails: from 200 trials on as soon as it is exceeded, else at "
+            "the end.",
             "a fraction of the answers from 0 to 1, such as 0.01",
-            "Fail if more than this share of answers is missing: from 200 trials on as soon as it is exceeded, else at the end. "
-            f"[default: {MAX_MISSING}]",
+            _JUDGE,
             "SHARE",
-            "judge run",
+            f"{MAX_MISSING}",
         ),
     ] = MAX_MISSING
-    out: Annotated[
-        Text | None,
-        Key(
-            "The run's folder. Default: `runs/NAME`.",
-            option="The run's folder. [default: runs/NAME]",
-            metavar="PATH",
-            commands="plan judge run",
-        ),
-    ] = None
+    out: Annotated[Text | None, Key("Folder of the run.", "", _PLAN, "PATH", "runs/NAME")] = None
 
 
 class DeclaredKey(NamedTuple):

@@ -91,7 +91,7 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
     )
     assert youden("run", "c.yaml", "--labels", "labels.csv").code == 0
     assert youden("quality", "run", "--labels", "few.csv").code == 0
-    ledger = GateLedger({}).having("a0", "a1", answers="0" * 64)
+    ledger = GateLedger(looks=[]).having("a0", "a1", answers="0" * 64)
     write_ledger(tmp_path / "run" / FILE, ledger)
     there = [name for name in SCHEMAS if (tmp_path / "run" / name).exists()]
     assert set(SCHEMAS) - set(there) <= {"holdout.csv", "pairs.parquet"}

@@ -38,10 +38,12 @@ def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
 
 
 def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
-    pairs = {("b\n", "old"): (ONE,), ("a", "old"): (ONE, TWO)}
-    targets: dict[tuple[str, str], Target] = {("a", "old"): "these-items", ("b\n", "old"): "items-like-these"}
-    write_ledger(tmp_path / "one", GateLedger(pairs, targets))
-    write_ledger(tmp_path / "two", GateLedger(dict(reversed(pairs.items())), targets))
+    looks: list[tuple[str, str, Target]] = [("b\n", ONE, "items-like-these"), ("a", ONE, "these-items")]
+    for name, order in (("one", looks), ("two", looks[::-1])):
+        ledger = GateLedger(looks=[])
+        for agent, answers, target in order:
+            ledger = ledger.having(agent, "old", answers=answers, target=target)
+        write_ledger(tmp_path / name, ledger)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 

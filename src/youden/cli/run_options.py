@@ -34,7 +34,7 @@ def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callabl
     declared = declared_keys()[name]
     (kind, *_), key, limits = declared.types, declared.key, declared.limits
     if name == "calls":
-        return budgets(help or key.option)
+        return budgets(help or key.help)
     option = f"--{name.replace('_', '-')}"
     is_flag = kind is bool
     parameter_type: Any = None
@@ -53,7 +53,7 @@ def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callabl
         default=None,
         callback=words if get_origin(kind) is list else None,
         metavar=None if key.metavar == "PATH" else key.metavar,
-        help=help or key.option,
+        help=help or key.help,
     )
 
 

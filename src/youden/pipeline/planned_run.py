@@ -90,7 +90,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     if config.trials_of is not None:
         return RunPlan(kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
     if kept.design in GOALS:
-        kept = replace(kept, options={**_without_goal(kept.design, dict(kept.options)), **config.asked_design[1]})
+        kept = replace(kept, options={**_without_goal(kept.design, kept.options), **config.asked_design[1]})
     n_kept = len(extensions_of(kept).steps)
     if n_kept > len(config.extensions):
         recorded = folder.recorded_config()
@@ -181,14 +181,9 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
     first = pools[0] if config.trials_of is None else pools[-1]
     if first.digest != extensions_of(plan).pool:
         yield "the pool's texts are not those that were judged"
-    was, now = _asked_of(plan), _asked_by(config, plan)
-    if _more_of_it(config, plan):
-        del now["calls"]
-    if now.get("design") == was["design"] in GOALS:  # the same rounds to another goal: the run goes on
-        was["options"], now["options"] = (_without_goal(plan.design, said["options"]) for said in (was, now))
-    for name in now:
-        if was[name] != now[name]:
-            yield f"{name} was {_shown(was[name])} and is {_shown(now[name])}"
+    for name, was, now in _settings(config, plan):
+        if was != now:
+            yield f"{name} was {_shown(was)} and is {_shown(now)}"
     if config.trials_of is not None and not _is_part_of(plan, config.trials_of):
         yield f"trials_of is {config.trials_of}, and the trials are not of that run"
     for number, (step, extension) in enumerate(zip(extensions_of(plan).steps, config.extensions, strict=False)):
@@ -196,40 +191,28 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
             yield f"number {number + 1} of the extensions is another one"
 
 
-def _without_goal(design: str, options: object) -> dict[str, Any]:
-    said = options if isinstance(options, dict) else {}
-    return {name: value for name, value in said.items() if name not in GOALS[design]}
+def _without_goal(design: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in GOALS[design]}
 
 
-def _asked_of(plan: Plan) -> dict[str, object]:
-    """The keys of a config that decide a plan, as the plan has them."""
-    return {
-        "trials_of": "trials_of" in plan.options,
-        "calls": plan.options.get("calls"),
-        "seed": plan.seed,
-        "design": plan.design,
-        "options": {name: value for name, value in plan.options.items() if name not in _NOT_OPTIONS},
-        "independent": plan.asked.independent,
-        "holdout": plan.asked.holdout,
-        "rule": plan.split.rule,
-    }
-
-
-def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
-    """The same, as the config has them."""
-    said: dict[str, object] = {"trials_of": config.trials_of is not None, "calls": config.calls, "seed": config.seed}
+def _settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
+    """Yield the config keys that decide a plan, each with its value in the plan and in the config."""
+    yield "trials_of", "trials_of" in plan.options, config.trials_of is not None
+    if not _more_of_it(config, plan):
+        yield "calls", plan.options.get("calls"), config.calls
+    yield "seed", plan.seed, config.seed
     if config.trials_of is not None:
-        return said
-    design, options = config.asked_design
-    make = DESIGNS.load(design)
-    return {
-        **said,
-        "design": make.name,
-        "options": options,
-        "independent": config.independent,
-        "holdout": config.holdout,
-        "rule": config.rule,
-    }
+        return
+    design, now = config.asked_design
+    name = DESIGNS.load(design).name
+    was = {option: value for option, value in plan.options.items() if option not in _NOT_OPTIONS}
+    if name == plan.design in GOALS:  # the same rounds to another goal: the run goes on
+        was, now = _without_goal(name, was), _without_goal(name, now)
+    yield "design", plan.design, name
+    yield "options", was, now
+    yield "independent", plan.asked.independent, config.independent
+    yield "holdout", plan.asked.holdout, config.holdout
+    yield "rule", plan.split.rule, config.rule
 
 
 def _more_of_it(config: RunConfig, plan: Plan) -> bool:

@@ -194,7 +194,7 @@ class _Extender:
     def __init__(self, plan: Plan, pool: Pool) -> None:
         if plan.rounds is not None:
             raise PlanError(
-                "A plan in rounds chooses its own calls as it goes. Raise its calls or trials, or ask for a narrower width, and "
+                "A plan in rounds chooses its own calls as it goes. Raise its calls, or set a smaller width, and "
                 "run it again: what was answered is not asked again.",
                 slug="grow-adaptive",
             )

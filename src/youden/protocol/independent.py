@@ -19,7 +19,7 @@ from youden.text.words import segment
 from youden.types import Plan, Pool, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats, Positions
-from youden.types.trials import PROBE, TWIN
+from youden.types.trials import PROBE, TWIN, count_earlier
 
 
 def plan_rows(plan: Plan, rows: Bools | Positions) -> Plan:
@@ -96,11 +96,7 @@ def with_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None 
         earlier = np.stack([parts[0].columns()[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
         np.add.at(shown, (cell[: 2 * n_before], earlier - 1), 1)
     rest = cell[2 * n_before :]
-    order = np.argsort(rest, kind="stable")
-    starts = np.diff(rest[order], prepend=-1) != 0
-    position = np.arange(len(rest))
-    nth = np.empty(len(rest), dtype=np.int64)
-    nth[order] = position - np.maximum.accumulate(np.where(starts, position, 0))
+    nth = count_earlier(rest)
     found = np.empty(len(rest), dtype=np.int32)
     lacking = np.arange(size) >= n_own[:, None]
     by_turn = np.argsort(nth, kind="stable")

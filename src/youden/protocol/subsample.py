@@ -12,8 +12,8 @@ from youden.protocol.independent import plan_rows
 from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.types import PAIRED, Plan
-from youden.types.pool import Bools, Ids, Positions
-from youden.types.trials import PROBE
+from youden.types.pool import Bools, Positions
+from youden.types.trials import PROBE, count_earlier
 
 MOST_INDEPENDENT = 0.05
 """Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""
@@ -111,7 +111,7 @@ def _complete(plan: Plan, paired: Positions) -> bool:
 def _slots(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:
     slot, start, size = np.unique(plan.slot[paired], return_index=True, return_counts=True)
     order = rng.permutation(len(slot))
-    order = order[np.argsort(_occurrence(plan.item[paired][start[order]]), kind="stable")]
+    order = order[np.argsort(count_earlier(plan.item[paired][start[order]]), kind="stable")]
     kept = slot[order[np.cumsum(size[order]) <= n]]
     return paired[np.isin(plan.slot[paired], kept)]
 
@@ -139,13 +139,3 @@ def _spread(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Po
             seen[agent] += 1
         on_item[item[row]] += 1
     return rows[~left]
-
-
-def _occurrence(values: Ids) -> Positions:
-    """How often each value stood before: int[N]."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    start = np.searchsorted(ordered, ordered)
-    count = np.empty(len(values), dtype=np.int64)
-    count[order] = np.arange(len(values)) - start
-    return count

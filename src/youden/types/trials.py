@@ -29,6 +29,31 @@ def _left_out() -> NDArray[Any]:
     return _LEFT_OUT
 
 
+def count_earlier(values: Ids | Positions) -> Positions:
+    """Count, for each value, its occurrences before it.
+
+    Parameters
+    ----------
+    values : int array (n,)
+        Not negative.
+
+    Returns
+    -------
+    int array (n,)
+
+    Examples
+    --------
+    >>> count_earlier(np.array([7, 3, 7, 7, 3])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(values, kind="stable")
+    position = np.arange(len(values))
+    is_first = np.diff(values[order], prepend=-1) != 0
+    earlier = np.empty(len(values), dtype=np.int64)
+    earlier[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
+    return earlier
+
+
 @dataclass(frozen=True, eq=False)
 class Trials(ReadOnly):
     """Trials as columns: first what is compared, then what for. Indices are int32 (n_trials,), arm and role int8, weights
@@ -162,9 +187,7 @@ class Trials(ReadOnly):
         replicate = np.zeros(len(compared), dtype=np.int32)
         if len(again):
             rows = np.flatnonzero(np.isin(compared, again))
-            rows = rows[np.argsort(compared[rows], kind="stable")]
-            position, first = np.arange(len(rows)), np.diff(compared[rows], prepend=-1) != 0
-            replicate[rows] = position - np.maximum.accumulate(np.where(first, position, 0))
+            replicate[rows] = count_earlier(compared[rows])
         return replace(self, replicate=replicate)
 
     def _compared(self) -> Positions:

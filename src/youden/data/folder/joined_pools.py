@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -67,44 +68,30 @@ def read_run_pool(config: RunConfig) -> Pool:
     return run_pools(config)[-1]
 
 
-def _join_agents(pool: Pool, more: Pool) -> Pool:
-    """`pool` and, behind its agents, those of `more` that it does not have; items that it does not have stay out.
+def _join(pool: Pool, more: Pool, *, kind: Literal["agents", "items"]) -> Pool:
+    """Return `pool` with the agents, or the items, of `more` that it lacks after its own; the other side of `more` stays out.
 
-    Raises: PoolError [join-none] where nobody is new; [join-other] where a prompt, or the response of an agent that is there, is
-    another one; [join-gaps] where a new agent lacks a response to an item that everybody else has.
+    Raises
+    ------
+    PoolError
+        [join-none]: if nothing is new; [join-other]: if a prompt or a response in both pools differs; [join-gaps]: if a new agent
+        lacks a response to an item that all agents have, or an agent lacks one to a new item and no response was missing before.
     """
-    known = {agent.id for agent in pool.agents}
-    new = [agent.id for agent in more.agents if agent.id not in known]
+    known = {one.id for one in getattr(pool, kind)}
+    new = [one for one in getattr(more, kind) if one.id not in known]
     if not new:
-        raise _nothing_new("agents", more)
-    blocks = _blocks(more, new, [item.id for item in pool.items])
+        raise _nothing_new(kind, more)
+    agents = new if kind == "agents" else pool.agents
+    items = new if kind == "items" else pool.items
+    blocks = _blocks(more, [agent.id for agent in agents], [item.id for item in items])
     _refuse_other_prompts(pool, more)
     _refuse_other_responses(pool, more)
-    whole = [bool(column.all()) for column in pool.present.T]
-    for agent, row in zip(new, blocks[0], strict=True):
-        _refuse_gaps(
-            agent, [item.id for item, text, has in zip(pool.items, row, whole, strict=True) if has and text is None]
-        )
-    return pool.with_agents([agent for agent in more.agents if agent.id not in known], blocks)
-
-
-def _join_items(pool: Pool, more: Pool) -> Pool:
-    """`pool` and, behind its items, those of `more` that it does not have; agents that it does not have stay out.
-
-    Raises: as `_join_agents`; [join-gaps] where an agent lacks a response to a new item and none did before.
-    """
-    known = {item.id for item in pool.items}
-    new = [item.id for item in more.items if item.id not in known]
-    if not new:
-        raise _nothing_new("items", more)
-    blocks = _blocks(more, [agent.id for agent in pool.agents], new)
-    _refuse_other_prompts(pool, more)
-    _refuse_other_responses(pool, more)
-    for agent, row in zip(pool.agents, blocks[0], strict=True):
-        _refuse_gaps(
-            agent.id, [item for item, text in zip(new, row, strict=True) if text is None and not pool.n_missing]
-        )
-    return pool.with_items([item for item in more.items if item.id not in known], blocks)
+    is_whole = [bool(column.all()) for column in pool.present.T]
+    required = is_whole if kind == "agents" else [not pool.n_missing] * len(new)
+    for agent, row in zip(agents, blocks[0], strict=True):
+        cells = zip(items, row, required, strict=True)
+        _refuse_gaps(agent.id, [item.id for item, text, is_required in cells if is_required and text is None])
+    return pool.with_agents(new, blocks) if kind == "agents" else pool.with_items(new, blocks)
 
 
 def join_repeats(pool: Pool, more: Pool) -> Pool:
@@ -192,7 +179,11 @@ def _stacked(said: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ..
     return blocks
 
 
-JOIN: Final = {"agents": _join_agents, "items": _join_items, "repeats": join_repeats}
+JOIN: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
+    "agents": partial(_join, kind="agents"),
+    "items": partial(_join, kind="items"),
+    "repeats": join_repeats,
+}
 
 
 def _blocks(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:

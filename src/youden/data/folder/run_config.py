@@ -59,17 +59,8 @@ OWN_STORE = "verdicts.db"
 _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width`, `top` and `within` can stand."""
 
-
-_OF_A_DESIGN = (
-    "design",
-    "width",
-    "top",
-    "within",
-    "options",
-    "independent",
-    "holdout",
-    "rule",
-)
+_OF_A_DESIGN = ("design", "width", "top", "within", "options", "independent", "holdout", "rule")
+"""Keys that a run with `trials_of` cannot have."""
 
 
 class DrawnAs(BaseModel):
@@ -148,19 +139,28 @@ class RunConfig(RunKeys, BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _one_precision(self) -> Self:
+    def _check_combinations(self) -> Self:
         searched = [name for name in ("top", "within") if getattr(self, name) is not None]
-        if self.width is None and not searched:
-            return self
+        rounds = ["width"] * (self.width is not None) + searched
         if self.width is not None and (searched or self.design == "adaptive"):
-            said = searched[0] if searched else "design: adaptive"
-            raise ValueError(f"width asks all agents alike, and {said} looks for the best; keep one of them")
-        if self.design not in _PRECISE:
+            search = searched[0] if searched else "design: adaptive"
+            raise ValueError(f"width asks all agents alike, and {search} looks for the best; keep one of them")
+        if rounds and self.design not in _PRECISE:
             raise ValueError(
                 f"width, top and within ask cyclic slots in rounds, design {self.design} has none; leave design out"
             )
-        if twice := self.options.keys() & {"width", "top", "within"}:
+        if rounds and (twice := self.options.keys() & {"width", "top", "within"}):
             raise ValueError(f"{', '.join(sorted(twice))} stands in options and beside it; keep one of them")
+        if self.robust and self.trusted:
+            raise ValueError("robust and trusted would both head the ranking; keep one of them")
+        if self.trials_of is not None:
+            fields = type(self).model_fields
+            if wrong := [name for name in _OF_A_DESIGN if getattr(self, name) != fields[name].default]:
+                raise ValueError(
+                    f"trials_of takes another run's trials, so {', '.join(wrong)} cannot be given with it; remove one"
+                )
+            if isinstance(self.calls, str):
+                raise ValueError(f"trials_of takes a number of calls: got {self.calls}")
         return self
 
     @property
@@ -171,28 +171,6 @@ class RunConfig(RunKeys, BaseModel):
         if self.width is None and self.top is None and self.within is None:
             return self.design, options
         return "adaptive" if self.width is None else "width", options
-
-    @model_validator(mode="after")
-    def _trials_come_from_one_place(self) -> Self:
-        if self.trials_of is not None:
-            own = {name: getattr(self, name) for name in _OF_A_DESIGN}
-            if wrong := [
-                name
-                for name, value in own.items()
-                if value != RunConfig.model_fields[name].get_default(call_default_factory=True)
-            ]:
-                raise ValueError(
-                    f"trials_of takes another run's trials, so {', '.join(wrong)} cannot be given with it; remove one"
-                )
-            if isinstance(self.calls, str):
-                raise ValueError(f"trials_of takes a number of calls: got {self.calls}")
-        return self
-
-    @model_validator(mode="after")
-    def _one_head(self) -> Self:
-        if self.robust and self.trusted:
-            raise ValueError("robust and trusted would both head the ranking; keep one of them")
-        return self
 
     @property
     def terms(self) -> FitTerms:

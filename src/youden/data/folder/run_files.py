@@ -218,8 +218,8 @@ class PoolFile(StrictFile):
 FILE = "gates.json"
 
 
-class _Pair(StrictFile):
-    """answers: digests of the answers that were looked at, the first look first."""
+class _Analyses(StrictFile):
+    """Interim analyses of one agent against one baseline. answers: digests of the answers of each, in order."""
 
     agent: str
     baseline: str
@@ -227,62 +227,65 @@ class _Pair(StrictFile):
     answers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
 
 
-class LedgerFile(StrictFile):
-    """`gates.json` as it stands in the folder."""
+class GateLedger(StrictFile):
+    """`gates.json`: the interim analyses of each agent and baseline, all with one target."""
 
     version: Literal[1] = 1
-    looks: list[_Pair]
+    looks: list[_Analyses]
 
-
-@dataclass(frozen=True)
-class GateLedger:
-    """Looks by (agent, baseline): the digests of the answers each of them saw, in order, and the target all of them had."""
-
-    looks: dict[tuple[str, str], tuple[str, ...]]
-    targets: dict[tuple[str, str], Target] = field(default_factory=dict)
+    def _find(self, agent: str, baseline: str) -> _Analyses | None:
+        return next((pair for pair in self.looks if (pair.agent, pair.baseline) == (agent, baseline)), None)
 
     def look(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
-        """Which look, from 1 on, this is or would be. Raises: InputError [gate-target] after looks of another target."""
-        seen = self.looks.get((agent, baseline), ())
-        if seen and (before := self.targets[agent, baseline]) != target:
+        """Return the number, from 1 on, that the analysis of these answers has or would have.
+
+        Raises
+        ------
+        InputError
+            [gate-target]: if earlier analyses had another target.
+        """
+        pair = self._find(agent, baseline)
+        if pair is None:
+            return 1
+        if pair.target != target:
             raise InputError(
-                f"Earlier looks at '{agent}' against '{baseline}' were about {before}, this one is about {target}; doing "
-                f"both would spend the allowed error twice. Go on with --target {before}, or begin with new answers and another "
-                "--ledger.",
+                f"Earlier looks at '{agent}' against '{baseline}' were about {pair.target}, this one is about {target}; doing "
+                f"both would spend the allowed error twice. Go on with --target {pair.target}, or begin with new answers and "
+                "another --ledger.",
                 slug="gate-target",
             )
-        return seen.index(answers) + 1 if answers in seen else len(seen) + 1
+        return pair.answers.index(answers) + 1 if answers in pair.answers else len(pair.answers) + 1
 
     def having(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> GateLedger:
-        """This ledger with that look."""
-        pair, seen = (agent, baseline), self.looks.get((agent, baseline), ())
-        if answers in seen:
+        """Return this ledger with that analysis."""
+        pair = self._find(agent, baseline)
+        if pair is None:
+            pair = _Analyses(agent=agent, baseline=baseline, target=target, answers=[])
+        elif answers in pair.answers:
             return self
-        return GateLedger({**self.looks, pair: (*seen, answers)}, {**self.targets, pair: target})
+        longer = pair.model_copy(update={"answers": [*pair.answers, answers]})
+        return GateLedger(looks=[*(other for other in self.looks if other is not pair), longer])
 
 
 def read_ledger(path: Path) -> GateLedger:
-    """The ledger at `path`, without a look where there is no file. Raises: RunFolderError [gate-ledger]."""
+    """Read the ledger at `path`; without a file, one without analyses. Raises: RunFolderError [gate-ledger]."""
     if not path.exists():
-        return GateLedger({})
+        return GateLedger(looks=[])
     try:
-        pairs = LedgerFile.model_validate_json(read_regular(path)).looks
+        ledger = GateLedger.model_validate_json(read_regular(path))
     except ValidationError as error:
         raise _damaged(path, misfit(error)) from error
-    looks = {(pair.agent, pair.baseline): tuple(dict.fromkeys(pair.answers)) for pair in pairs}
-    if len(looks) < len(pairs):
+    if len({(pair.agent, pair.baseline) for pair in ledger.looks}) < len(ledger.looks):
         raise _damaged(path, "two agents are there twice")
-    return GateLedger(looks, {(pair.agent, pair.baseline): pair.target for pair in pairs})
+    return ledger
 
 
 def write_ledger(path: Path, ledger: GateLedger) -> None:
-    """Replaces `path` in one step; pairs sorted, so that the same looks make the same file."""
-    pairs = [
-        _Pair(agent=a, baseline=b, target=ledger.targets[a, b], answers=list(seen))
-        for (a, b), seen in sorted(ledger.looks.items())
-    ]
+    """Replace `path` in one step; pairs are sorted, so that the same analyses make the same file."""
+    looks = sorted(ledger.looks, key=lambda pair: (pair.agent, pair.baseline))
     with replacing(path) as fresh:
-        fresh.write_text(LedgerFile(looks=pairs).model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+        text = GateLedger(looks=looks).model_dump_json(indent=1)
+        fresh.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def _damaged(path: Path, problem: str) -> RunFolderError:
