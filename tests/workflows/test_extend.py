@@ -90,6 +90,17 @@ def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, her
     assert youden("extend", "calls", "runs/r", "20", "--quiet").err == ""
 
 
+@pytest.mark.parametrize(("budget", "n_calls"), [("4/agent", 10), ("20%", 60), ("30", 30)])
+def test_more_calls_are_a_number_a_percentage_or_trials_per_agent(
+    youden: Youden, here: Path, budget: str, n_calls: int
+) -> None:
+    said = youden("extend", "calls", "runs/r", budget, "--dry-run", "--json").said
+    assert said["cost"]["calls"] == n_calls
+    assert youden("extend", "calls", "runs/r", budget + "s").code == 2
+    focused = youden("extend", "calls", "runs/r", "4/agent", "--focus", "a1")
+    assert focused.refuses("calls-invalid")
+
+
 def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, server: WireServer) -> None:
     before, asked = contents(here / "runs/r"), server.n_requests
     said = youden("extend", "agents", "runs/r", "new", "--dry-run", "--json").said

@@ -113,11 +113,14 @@ def repeats_command(**given: Any) -> None:
 
 @_extension(
     "calls",
-    click.argument("calls", metavar="N", type=click.IntRange(min=1)),
+    click.argument("calls", metavar="BUDGET", callback=run_options.parse_budget),
     click.option("--focus", multiple=True, metavar="AGENT", help="Spend the calls on this agent alone. Repeatable."),
 )
 def calls_command(**given: Any) -> None:
-    """Add N calls on all agents of RUN, or on some."""
+    """Add calls on all agents of RUN, or on some.
+
+    BUDGET is a number of calls (4000), a percentage of the dense calls (1%) or trials per agent (50/agent).
+    """
     _extend(**given)
 
 

@@ -57,16 +57,21 @@ def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callabl
     )
 
 
+def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
+    """Read the value of an option or argument that is a budget."""
+    try:
+        return None if value is None else CallBudget.parse(value).plain
+    except PlanError as error:
+        raise click.BadParameter(error.message.removeprefix("calls: ")) from None
+
+
 def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Add `--calls`, which takes one budget or, with `several`, a tuple of them, and refuse the options that it replaces."""
 
-    def parse(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> object:
-        try:
-            if several:
-                return tuple(CallBudget.parse(part).plain for part in (value or "").split(",") if part.strip())
-            return None if value is None else CallBudget.parse(value).plain
-        except PlanError as error:
-            raise click.BadParameter(error.message.removeprefix("calls: ")) from None
+    def parse_several(
+        ctx: click.Context, parameter: click.Parameter, value: str | None
+    ) -> tuple[int | str | None, ...]:
+        return tuple(parse_budget(ctx, parameter, part) for part in (value or "").split(",") if part.strip())
 
     def refuse(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -77,7 +82,9 @@ def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]],
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         for old in ("--trials", "--percent"):
             function = click.option(old, hidden=True, expose_value=False, callback=refuse)(function)
-        return click.option("--calls", callback=parse, metavar="BUDGETS" if several else "BUDGET", help=help)(function)
+        if several:
+            return click.option("--calls", callback=parse_several, metavar="BUDGETS", help=help)(function)
+        return click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)(function)
 
     return decorate
 

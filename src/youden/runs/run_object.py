@@ -210,7 +210,7 @@ class Run(RunView):
         *,
         items: PoolLike | None = None,
         repeats: PoolLike | None = None,
-        calls: int | None = None,
+        calls: int | str | None = None,
         focus: Sequence[str] = (),
         width: float | None = None,
         top: int | None = None,
@@ -233,8 +233,9 @@ class Run(RunView):
             Pool with the new items, with responses of all agents of the run.
         repeats : Pool, str, path or DataFrame, optional
             Pool with further responses of the run's agents.
-        calls : int, optional
-            Number of calls. Default: as many per new agent, item or repeat as one of the run has.
+        calls : int or str, optional
+            Number of calls; without a pool and `focus` also a percentage of the dense calls ("1%") or trials per agent
+            ("50/agent"). Default with a pool: as many per new agent, item or repeat as one of the run has.
         focus : sequence of str, optional
             Agents that alone get the `calls`.
         width : float, optional

@@ -22,6 +22,8 @@ from youden.judging.scheduler.options import Asking
 from youden.pipeline.fit_tables import Analysis
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run
+from youden.protocol.plan import PlanSize
+from youden.run_keys import CallBudget
 from youden.text.sentences import counted
 from youden.text.yaml_text import misfit
 from youden.workflows.extension_search import plan_search_round
@@ -35,7 +37,7 @@ def plan_extension(
     agents: str | None = None,
     items: str | None = None,
     repeats: str | None = None,
-    calls: int | None = None,
+    calls: int | str | None = None,
     focus: Sequence[str] = (),
     width: float | None = None,
     top: int | None = None,
@@ -49,9 +51,10 @@ def plan_extension(
         Config of the run, with the changes of this command, such as a cost cap.
     agents, items, repeats : str, optional
         Path of the pool with the agents, items or further responses to add. At most one of them.
-    calls : int, optional
-        Number of calls of both trial types; of a search, the maximum. Default with a pool: as many for each new agent, item
-        or repeat as one of the run has.
+    calls : int or str, optional
+        Number of calls of both trial types; of a search, the maximum. Without a pool and `focus` also a percentage of the dense
+        calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many for each new agent, item or repeat as one of
+        the run has.
     focus : sequence of str, optional
         Agents on which `calls` are spent.
     width : float, optional
@@ -70,7 +73,7 @@ def plan_extension(
     Raises
     ------
     ConfigError
-        [extend-options] if the options do not go together, [extend-width], [extend-search], [extend-part].
+        [extend-options] if the options do not go together, [calls-invalid], [extend-width], [extend-search], [extend-part].
     RunFolderError
         [run-unjudged], [extend-unfinished]; other errors as `plan_run`.
     """
@@ -82,6 +85,15 @@ def plan_extension(
             slug="extend-part",
         )
     pools = {"agents": agents, "items": items, "repeats": repeats}
+    if isinstance(calls, str):
+        if any(pools.values()) or focus:
+            raise ConfigError(
+                f"calls: got '{calls}' with a pool or with agents to focus on. Set a number of calls.",
+                slug="calls-invalid",
+            )
+        plan = folder.read_plan_alone()
+        size = PlanSize(plan.n_agents, plan.n_items, twins=plan.independent == "twin", n_apart=0)
+        calls = size.count_calls(CallBudget.parse(calls))
     try:
         request = ExtensionRequest.model_validate(
             {**pools, "calls": calls, "focus": [*focus], "width": width, "top": top, "within": within}
