@@ -162,8 +162,8 @@ def test_who_is_near_enough_by_what_the_last_look_may_have_is_not_asked_again() 
     told = differences(ability, CentredCovariance(centre @ np.diag(np.full(K, 1e-4)) @ centre, np.full(K, 200.0)))
     strict = upper_ends(told, top=1, share=0.01)
     assert (strict[:, 0] > 0.02).tolist() == [False, True, True, True, False, False]
-    found = wanting(told, strict, top=1, share=0.7, goal=0.02)
-    assert found.active.tolist() == [True, True, False, False, False, False]
-    assert found.ends
-    nobody_left = wanting(told, strict, top=1, share=0.7, goal=0.03)
-    assert nobody_left.active.tolist() == [True, True, False, False, False, False]
+    active, _, is_enough = wanting(told, strict, top=1, share=0.7, goal=0.02)
+    assert active.tolist() == [True, True, False, False, False, False]
+    assert is_enough
+    active, *_ = wanting(told, strict, top=1, share=0.7, goal=0.03)
+    assert active.tolist() == [True, True, False, False, False, False]

@@ -94,9 +94,9 @@ class Pairing:
         hard, soft = both.hard[[a, b]][:, answered], both.soft[[a, b]][:, answered]
         are_ranked = not np.isnan(both.abilities[[a, b]]).all(axis=1).any()
         self.one, self.other = both.names[a], both.names[b]
-        self.fits = self.ranking = correlation(fits[a].ability_, fits[b].ability_)
-        if are_ranked:
-            self.ranking = correlation(both.abilities[a], both.abilities[b])
+        fitted = correlation(fits[a].ability_, fits[b].ability_)
+        self.ranking = correlation(both.abilities[a], both.abilities[b]) if are_ranked else fitted
+        self.fits = fitted
         self.difficulty = correlation(fits[a].difficulty_, fits[b].difficulty_)
         self.n_units, self.same = int(answered.sum()), float((hard[0] == hard[1]).mean())
         self.kappa = or_none(cohen_kappa(*hard))
