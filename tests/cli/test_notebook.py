@@ -73,11 +73,13 @@ async def test_an_error_in_the_worker_thread_is_raised_by_judge(tmp_path: Path) 
 
 
 JUDGE_IN_A_LOOP = """
-import asyncio, sys
+import asyncio, signal, sys
 import youden
 from judged import dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, in_a_thread, well_behaved
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 
 async def cell():
     youden.judge(dense_plan(make_pool(6, 12)), judge=judge_config(sys.argv[1], price=0, api_key_env=None), store=sys.argv[2])
