@@ -22,7 +22,7 @@ from youden.data.folder.run_files import MADE_BY, PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.errors import RunFolderError
-from youden.pools.generation.generation import read_recipe
+from youden.pools.generation.generation import read_generation
 from youden.types import Agent, Finding, Scores, Verdicts
 from youden.types.columns import columns_of
 from youden.types.facts import CallFacts, HoldoutFacts, LinkFacts, RankingRow, RunFacts
@@ -183,7 +183,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "labels.json": folder.read_labels,
         "quality.json": folder.read_quality,
         "moves.json": folder.read_moves,
-        "generation.json": lambda: read_recipe(folder.path),
+        "generation.json": lambda: read_generation(folder.path),
     }
     folder.file(name).unlink(missing_ok=True)
     assert not folder.has(name)

@@ -134,13 +134,13 @@ def generate_command(
 def _store(said: run_options.Said, out: Path, *, calls: bool) -> str:
     """Return the store of a generated pool. calls: whether a model is asked; without calls the project needs no store."""
     from youden.judging.store.permission import allow_store
-    from youden.pools.generation.generation import recorded_store
+    from youden.pools.generation.generation import is_generated, recorded_store
 
     if "store" in said:
         allow_store(str(said["store"]))
         return str(said["store"])
-    if recorded := recorded_store(out):
-        return recorded
+    if is_generated(out):
+        return recorded_store(out)
     own = str(out / ANSWERS)
     if not calls or Path(own).is_file():
         return own

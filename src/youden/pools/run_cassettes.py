@@ -19,7 +19,7 @@ from youden.judging.question.questions import keys, trial_name
 from youden.judging.store.answers import open_store, open_store_of_folder
 from youden.pools.generation.generate import recorded as recorded_texts
 from youden.pools.generation.generate import requests_of
-from youden.pools.generation.generation import RECIPE, Recipe, is_generated, read_recipe
+from youden.pools.generation.generation import RECIPE, Generation, is_generated, read_generation, recorded_store
 from youden.types import Completion, Plan
 from youden.types.pool import Json
 
@@ -93,7 +93,7 @@ def missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     Raises: as `export_cassette`.
     """
     if is_generated(path):
-        wanted = requests_of(_calling(path).generation, lambda keys: _answers_of(cassette, keys))
+        wanted = requests_of(_generation_with_calls(path), lambda keys: _answers_of(cassette, keys))
         return {key: str(one) for key, one in wanted.items() if key not in cassette.entries}
     run, missing = _asked(RunFolder(path)), dict[str, str]()
     for judge in run.judges:
@@ -115,20 +115,20 @@ def _found_of_pool(folder: Path, redacted: bool) -> Found:
             "replay nothing. Leave out --redact, or export a judged run.",
             slug="cassette-redact",
         )
-    recipe = _calling(folder)
-    with open_store_of_folder(recipe.store) as store:
-        return (), dict(recorded_texts(requests_of(recipe.generation, store.answers), store))
+    generation = _generation_with_calls(folder)
+    with open_store_of_folder(recorded_store(folder)) as store:
+        return (), dict(recorded_texts(requests_of(generation, store.answers), store))
 
 
-def _calling(folder: Path) -> Recipe:
-    recipe = read_recipe(folder)
-    if not recipe.generation.makes_calls:
+def _generation_with_calls(folder: Path) -> Generation:
+    generation = read_generation(folder)
+    if not generation.makes_calls:
         raise ConfigError(
             f"The agents of {folder} ask no model, so there is nothing to keep in a cassette: the same command makes the same "
             "pool.",
             slug="cassette-no-calls",
         )
-    return recipe
+    return generation
 
 
 def _found_of_run(path: Path, redacted: bool) -> Found:

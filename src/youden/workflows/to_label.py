@@ -23,8 +23,7 @@ from youden.data.label_tables import key_file
 from youden.errors import ConfigError
 from youden.streams import stream
 from youden.text.spreadsheet_cells import guard
-from youden.types import Pool
-from youden.types.pool import Objects, Positions
+from youden.types.pool import Positions
 from youden.workflows.quality import LabelledAnswers, quality_of_run
 
 LabelsFor = Literal["best", "all"]
@@ -51,15 +50,6 @@ class _Chosen(NamedTuple):
     name: str
     agent: int
     item: int
-
-
-class _Texts(NamedTuple):
-    """text: object[K, J] of the agents `ids`, in their order; show_agents: whether the table names them."""
-
-    pool: Pool
-    ids: Sequence[str]
-    text: Objects
-    show_agents: bool
 
 
 def choose_to_label(
@@ -123,21 +113,29 @@ def choose_to_label(
     }
     with replacing(key_file(out)) as fresh:
         fresh.write_text(json.dumps(said, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    _write_table(out, _Texts(pool, ids, text, show_agents), chosen, rng=rng)
+    rows = [
+        [
+            name,
+            *([ids[k]] if show_agents else []),
+            pool.items[j].prompt or "",
+            str(text[k, j]),
+            *(str(text[i, j]) for i in rng.permutation(len(ids)).tolist() if i != k and text[i, j]),
+        ]
+        for name, k, j in chosen
+    ]
+    shown = ["shown_agent"] if show_agents else []
+    _write_table(out, ["id", *shown, "prompt", "text", *(f"other_{i + 1}" for i in range(len(ids) - 1)), "label"], rows)
     by_agent = {ids[k]: count for k, count in enumerate(given.tolist()) if count}
     return ToLabel(out, key_file(out), by_agent, len(answers.value))
 
 
-def _write_table(out: Path, texts: _Texts, chosen: Sequence[_Chosen], *, rng: np.random.Generator) -> None:
-    pool, ids, text, show_agents = texts
-    shown, most = ["shown_agent"] if show_agents else [], len(ids) - 1
+def _write_table(out: Path, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write rows, filled with empty fields, under `heads`. A text that a spreadsheet would run begins with an apostrophe."""
     with replacing(out) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["id", *shown, "prompt", "text", *(f"other_{i + 1}" for i in range(most)), "label"])
-        for name, k, j in chosen:
-            others = [str(text[i, j]) for i in rng.permutation(len(ids)).tolist() if i != k and text[i, j]]
-            row = [*(ids[k] for _ in shown), pool.items[j].prompt or "", str(text[k, j]), *others]
-            writer.writerow([name, *map(plain, row), *[""] * (most - len(others)), ""])
+        writer.writerow(heads)
+        for name, *texts in rows:
+            writer.writerow([name, *map(plain, texts), *[""] * (len(heads) - len(texts) - 1)])
 
 
 def plain(text: str) -> str:

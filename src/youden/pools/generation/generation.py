@@ -146,14 +146,6 @@ class _File(BaseModel):
     repeats: int = 1
 
 
-@dataclass(frozen=True, eq=False)
-class Recipe:
-    """What was made, and the store of its answers."""
-
-    generation: Generation
-    store: str
-
-
 def is_generated(folder: Path) -> bool:
     """Whether `youden generate` made the pool in `folder`."""
     return (folder / RECIPE).is_file()
@@ -176,23 +168,19 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         fresh.write_text(written + "\n", encoding="utf-8", newline="\n")
 
 
-def recorded_store(folder: Path) -> str | None:
-    """Return the store that made the pool in `folder`; None if `youden generate` did not make one there."""
-    return _store_in(folder, _read(folder)) if is_generated(folder) else None
+def recorded_store(folder: Path) -> str:
+    """Return the store of the answers that the generated pool in `folder` was made of."""
+    store = _read(folder).store
+    return store if "://" in store else str(moved_store(Path(os.path.normpath(folder / store)), folder))
 
 
-def read_recipe(folder: Path) -> Recipe:
-    """The recipe of the pool in `folder`. Raises: RunFolderError, ConfigError."""
-    place, read = folder / RECIPE, _read(folder)
-    models = {name: load_judge_config(said) for name, said in read.models.items()}
-    file = AgentsFile(path=place, seed=read.seed, items=None, agents=read.agents, models=models)
-    generation = Generation(file, read_items(str(folder)), read.instructions, read.repeats)
-    return Recipe(generation, _store_in(folder, read))
+def read_generation(folder: Path) -> Generation:
+    """Read what was generated into `folder`. Raises: RunFolderError, ConfigError."""
+    read = _read(folder)
+    models = {name: load_judge_config(keys) for name, keys in read.models.items()}
+    file = AgentsFile(path=folder / RECIPE, seed=read.seed, items=None, agents=read.agents, models=models)
+    return Generation(file, read_items(str(folder)), read.instructions, read.repeats)
 
 
 def _read(folder: Path) -> _File:
     return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_File))
-
-
-def _store_in(folder: Path, read: _File) -> str:
-    return read.store if "://" in read.store else str(moved_store(Path(os.path.normpath(folder / read.store)), folder))
