@@ -134,7 +134,7 @@ def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     if path.suffix.lower() in EXCEL:
         rows = [row for _, sheet in excel_rows(path, lambda *_: None) for row in sheet]
     else:
-        rows = _checked(table_rows(path, replaced := Replacements()), replaced)
+        rows = _checked(table_rows(path, replaced := Replacements(), exact=True), replaced)
     said = [
         (place, row)
         for place, row in rows
@@ -233,7 +233,7 @@ def read_families(path: Path) -> dict[str, str]:
     file raises.
     """
     found: dict[str, str] = {}
-    for place, row in table_rows(path):
+    for place, row in table_rows(path, exact=True):
         if "agent" not in row or "family" not in row:
             raise ImportFormatError(
                 f"{place}: the columns are {', '.join(map(str, row))}. A table of families has the columns agent and family.",

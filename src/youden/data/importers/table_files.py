@@ -92,9 +92,11 @@ def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tupl
 
 
 def table_rows(
-    file: Path, replaced: Replacements | None = None, note: Note = lambda *_: None
+    file: Path, replaced: Replacements | None = None, note: Note = lambda *_: None, *, exact: bool = False
 ) -> Iterator[tuple[str, Row]]:
     """Yield the place and the fields of each row of a file that holds one table.
+
+    With `exact`, a text file must be UTF-8 with one header line, unique column names and rows of equal length.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def table_rows(
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
-            return _separated_rows(file, note, replaced)
+            return _separated_rows(file, note, replaced, exact=exact)
         case ".jsonl" | ".ndjson":
             return read_lines(file, replaced)
         case ".json":
@@ -185,13 +187,17 @@ def separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, l
             raise wrong(f"{file}, line {start}", problem, slug="import-csv") from error
 
 
-def _separated_rows(file: Path, note: Note, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a text file; of one with the columns of a pool exactly as it is written."""
+def _separated_rows(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a text file; with `exact` or the columns of a pool, exactly as they are written."""
     try:
         text = read_text(file, replaced)
     except ImportFormatError as error:
         raw = file.read_bytes() if error.slug == "import-encoding" else b"\0"
-        if b"\0" in raw or is_pool_header(re.findall(r"\w+", raw.split(b"\n", 1)[0].decode("ascii", "ignore"))):
+        if (
+            exact
+            or b"\0" in raw
+            or is_pool_header(re.findall(r"\w+", raw.split(b"\n", 1)[0].decode("ascii", "ignore")))
+        ):
             raise
         text = raw.decode(_ENCODING, errors="replace")
         note("no UTF-8, and read as Windows-1252", file.name)
@@ -202,7 +208,7 @@ def _separated_rows(file: Path, note: Note, replaced: Replacements | None) -> It
         separator = _separator(text, "," if file.suffix.lower() == ".csv" else "\t")
     records = separated(file, separator, text=text)
     place, header = next(records, ("", []))
-    if is_pool_header(header):
+    if exact or is_pool_header(header):
         return _exact_rows(file, header, records)
     cells: Records = [(place, [cell if cell.strip() else None for cell in header])]
     cells += ((place, [cell if cell.strip() else None for cell in record]) for place, record in records)
