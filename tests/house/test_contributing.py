@@ -46,7 +46,7 @@ def test_a_toy_design_and_a_toy_judge_are_one_file_and_one_row_each_and_go_away_
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
         out += done.stdout + done.stderr
     assert [int(n) > 0 for n in re.findall(r"(\d+) passed", out)] == [True, True]
-    assert "agents far apart never meet" in out
+    assert "distant agents are never compared" in out
     left = subprocess.run(["git", "status", "--short", "src"], cwd=clone, capture_output=True, text=True, check=True)
     assert left.stdout == ""
 
