@@ -7,7 +7,7 @@ minimum and a maximum see NaN, infinity and range in one pass without a temporar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,7 +115,7 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     Raises: StatisticsError [scores-shape], [weights-shape], and those of `check_cells`.
     """
     if issparse(matrix):
-        entries: Any = coo_array(matrix)
+        entries: Any = coo_array(cast(Any, matrix))
         n_agents, n_items = entries.shape
         columns = entries.row, entries.col, entries.data
         return check_cells(*columns, n_agents=n_agents, n_items=n_items, weight=weight)
