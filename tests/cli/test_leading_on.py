@@ -123,7 +123,7 @@ def test_whatever_inits_comments_offer_may_be_said(youden: Youden, tmp_path: Pat
     youden("init", "mine.csv")
     lines = (tmp_path / "mine.yaml").read_text(encoding="utf-8").splitlines()
     offered = [line for line in lines if re.match(r"# [a-z_]+: ", line) and isinstance(yaml.safe_load(line[2:]), dict)]
-    assert len(offered) == 5
+    assert len(offered) == 4
     for line in offered:
         key = line[2:].split(":")[0]
         kept = [one for one in lines if not one.startswith(f"{key}:")]

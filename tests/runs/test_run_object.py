@@ -74,7 +74,7 @@ def test_a_call_and_a_command_write_the_same_files(first: Run, by_command: Run, 
     assert config["runs"] == config["commands"]
     assert (first.path / "report.html").is_file()
     first.extend(calls=40)
-    youden("extend", "commands/first", "--calls", "40").well()
+    youden("extend", "calls", "commands/first", "40").well()
     assert tables(first) == tables(by_command)
     assert len(first.plan) > CALLS
     gate = first.gate("a4", baseline="a0", markdown="gate.md", junit="gate.xml")
@@ -152,7 +152,7 @@ def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: R
     some = frame[frame.agent != "a0"]
     fewer = package.run(some, out="runs/fewer", calls=CALLS)
     with pytest.raises(
-        RunFolderError, match=r"1 agent came to its pool; .*youden extend runs/fewer --agents .*\[run-other\]"
+        RunFolderError, match=r"1 agent came to its pool; .*youden extend agents runs/fewer .*\[run-other\]"
     ):
         package.run(frame, out="runs/fewer", calls=CALLS)
     assert fewer.extend(frame).facts.growth.joined == ("a0",)
@@ -185,15 +185,16 @@ def test_a_wrong_key_is_one_error_that_names_it(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, r"name one of them\. \[extend-options\]"),
-        ({"agents": "mine.csv", "items": "mine.csv"}, r"make an extension of each\. \[extend-options\]"),
-        ({"agents": "mine.csv", "focus": ["a1"]}, r"focus goes with calls alone\. \[extend-options\]"),
-        ({"top": 1}, r"--top spends --calls, or asks until --within.*\[extend-options\]"),
+        ({}, "made of nothing"),
+        ({"agents": "mine.csv", "items": "mine.csv"}, "made of agents, items"),
+        ({"agents": "mine.csv", "focus": ["a1"]}, "made of agents, focus"),
+        ({"top": 1}, "made of top"),
+        ({"calls": 0}, "'calls' is 0"),
     ],
 )
 def test_an_extension_of_nothing_or_of_two_things_is_refused(first: Run, options: dict[str, object], said: str) -> None:
     before = tables(first)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=rf"{said}.* Correct them\. \[extend-options\]"):
         first.extend(**options)  # type: ignore[arg-type]
     assert tables(first) == before
 
