@@ -6,8 +6,9 @@ fetch it, and change neither an answer nor its key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
@@ -107,6 +108,13 @@ class Answering(BaseModel):
                 f"{', '.join(sorted(secret))}: secrets stay out of configs; name a variable in api_key_env"
             )
         return parameters
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy without what was computed from the keys before `update`."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(copied).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
     @cached_property
     def record(self) -> BackendRecord:
