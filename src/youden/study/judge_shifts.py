@@ -115,7 +115,8 @@ class JudgeShifts:
         rho = ranking_seen(shift, rng=rng)
         seen, same = correlation(shift.other_seen, shift.one), correlation(shift.one_seen, shift.one)
         self.rho = None if np.isnan(rho.rho) else rho
-        self.rho_seen, self.rho_same = seen and seen.value, same and same.value
+        self.rho_seen = None if seen is None else seen.value
+        self.rho_same = None if same is None else same.value
         self.agents, self.families, self.judge_families = _agents(both, shift), families, judge_families
 
 

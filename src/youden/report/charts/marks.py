@@ -78,7 +78,8 @@ def _packed(column: Sequence[Value]) -> Json:
 
 def _values(column: Column) -> tuple[Value, ...]:
     if isinstance(column, np.ndarray):
-        column = np.round(column, DECIMALS).tolist()
+        rounded: list[Value] = np.round(column, DECIMALS).tolist()
+        return tuple(None if isinstance(value, float) and math.isnan(value) else value for value in rounded)
     return tuple(_value(value) for value in column)
 
 

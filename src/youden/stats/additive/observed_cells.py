@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array, issparse
+from scipy.sparse import issparse
 
 from youden.errors import StatisticsError
 from youden.stats.base.estimator import RealColumn, as_matrix, as_reals, no_cells
@@ -115,7 +115,7 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     Raises: StatisticsError [scores-shape], [weights-shape], and those of `check_cells`.
     """
     if issparse(matrix):
-        entries: Any = coo_array(cast(Any, matrix))
+        entries = cast(Any, matrix).tocoo()
         n_agents, n_items = entries.shape
         columns = entries.row, entries.col, entries.data
         return check_cells(*columns, n_agents=n_agents, n_items=n_items, weight=weight)
