@@ -154,10 +154,7 @@ class JudgeConfig(Fetching, Answering):
 
     def asked_with(self, changes: Mapping[str, Json]) -> Self:
         """Return this judge with some keys of what decides an answer changed."""
-        config = self.model_copy(update=changes)
-        for name in ("record", "loaded_prompt", "request_parameters"):
-            config.__dict__.pop(name, None)  # a copy has the cached properties of its original
-        return config
+        return self.model_copy(update=changes)
 
     def questions(self) -> Questions:
         """What this judge is asked about a trial. Raises: ConfigError [judge-model] where no model is named."""
