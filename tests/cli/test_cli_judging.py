@@ -58,8 +58,8 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
     if judge == "lexical":
         words, config = [], yaml.safe_load((here / "free.yaml").read_text())
         (here / "lexical.yaml").write_text(yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"}))
-        made = fit_tables.analyse
-        monkeypatch.setattr(fit_tables, "analyse", lambda *a, **k: (shutil.rmtree(here / "runs"), made(*a, **k))[1])
+        analyse = fit_tables.Analysis
+        monkeypatch.setattr(fit_tables, "Analysis", lambda *a, **k: (shutil.rmtree(here / "runs"), analyse(*a, **k))[1])
     ended = youden("run", f"{judge}.yaml", *words)
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err
