@@ -32,6 +32,19 @@ HalfWidth = Annotated[float, Gt(0), Lt(1)]
 Text = Annotated[str, MinLen(1)]
 
 
+class _CheckedAsJson:
+    """Mark a mapping of which pydantic checks every value: finite numbers, texts, lists and mappings of limited depth."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(_: Any, handler: Any) -> Any:
+        from pydantic import JsonValue
+
+        return handler.generate_schema(dict[str, JsonValue])
+
+
+JsonObject = Annotated[dict[str, Any], _CheckedAsJson]
+
+
 class CallBudget(NamedTuple):
     """Number of calls that a plan may make.
 
@@ -131,7 +144,7 @@ class RunKeys:
     name: Annotated[str, Key("Name of the run and of its folder in `runs/`. Default: the name of the file.")]
     pool: Annotated[Text, Key("Path of the pool. `datasets/NAME` may be one that is shipped.")]
     judge: Annotated[
-        Text | dict[str, Any],
+        Text | JsonObject,
         Key(
             "Judge: a name, a path that ends in .yaml, or a model such as gpt-4o; in a config also its keys.", "", _PLAN
         ),
@@ -171,7 +184,7 @@ class RunKeys:
         ),
     ] = None
     options: Annotated[
-        dict[str, Any],
+        JsonObject,
         Key("Options of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …); it refuses others."),
     ] = {}  # noqa: RUF012 - pydantic copies it
     independent: Annotated[
