@@ -39,7 +39,8 @@ KEYS = ["a", "b", "c"]
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer) -> Path:
+def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
     judge = wire_judge(server.url, price=1, concurrency=4, max_tokens=1)
     write_small_run(tmp_path, max_cost=1, judge=judge)
     return tmp_path
