@@ -86,7 +86,7 @@ def figures() -> str:
         write_pool(Path(f"words-{n_words}.csv"), n_words)
         Path(f"words-{n_words}.yaml").write_text(f"pool: words-{n_words}.csv\ncalls: {PERCENT}%\n", encoding="utf-8")
     lines = [
-        f"| judge | `--judge` | calls | tokens in | USD | USD at {WORDS[1]} words | time | which rests on |",
+        f"| judge | `--judge` | calls | tokens in | USD | USD at {WORDS[1]} words | time | assumptions for the time |",
         "| --- | --- | --: | --: | --: | --: | --- | --- |",
     ]
     commands = []

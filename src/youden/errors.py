@@ -26,7 +26,14 @@ from typing import ClassVar
 class YoudenError(Exception):
     """Base of all errors raised on purpose.
 
-    `message` says what was wrong, what arrived and what to do; `slug` is the stable short name it ends in.
+    Attributes
+    ----------
+    message : str
+        What is wrong, the value received and the remedy, without the slug.
+    slug : str
+        Stable short name of the error; `str(error)` is the message and the slug in brackets.
+    exit_code : int
+        Exit code of the command line.
     """
 
     exit_code: ClassVar[int] = 2
@@ -66,11 +73,11 @@ class ConfigError(InputError):
 
 
 class PlanError(InputError):
-    """The design cannot be drawn from this pool."""
+    """The design does not fit the pool, or a plan, its trials and its pool do not fit each other."""
 
 
 class RunFolderError(InputError):
-    """A run's folder lacks a file or a column."""
+    """A run's folder lacks a file or a column, has a damaged file, or holds another run."""
 
 
 class StatisticsError(InputError):

@@ -163,7 +163,8 @@ class RunKeys:
     width: Annotated[
         HalfWidth | None,
         Key(
-            "Ask in rounds until nine in ten agents have an interval of ± W; `calls` is then the maximum.",
+            "Half-width W: judge in rounds until nine in ten agents have a 95 % interval of ± W or narrower; `calls` "
+            "is then the maximum.",
             "a half-width between 0 and 1, such as 0.05",
             _PLAN,
             "W",
@@ -172,14 +173,15 @@ class RunKeys:
     top: Annotated[
         FromOne | None,
         Key(
-            "Look for so many of the best agents, in rounds on fewer and fewer contenders; `calls` is then the maximum.",
+            "Number of best agents to select, in rounds on fewer and fewer contenders; `calls` is then the maximum.",
             "the number of best agents to select as a whole number, such as 3",
         ),
     ] = None
     within: Annotated[
         Annotated[float, Gt(0), Lt(2)] | None,
         Key(
-            "Look for the best `top` agents until they are known to be at most this far from the best (95 %, over all analyses).",
+            "Maximum regret, in units of ability: select the `top` best agents, and stop once none is farther from the "
+            "best than this, with 95 % confidence over all analyses.",
             "the maximum distance of the selected agent from the best, between 0 and 2, such as 0.02",
         ),
     ] = None

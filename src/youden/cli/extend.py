@@ -44,8 +44,8 @@ def extend_command() -> None:
 
     RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
     run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
-    about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
-    drawn. New trials show the responses first that were shown least.
+    about that agent. New items and more calls add trials for all agents, exactly those that a larger budget would have
+    drawn. If agents have several responses to an item, new trials use the response that was shown least often.
 
     Calls and cost are shown first. Rankings and tables change only once the new answers are stored. If an extension is stopped
     before its report is written, the same command resumes it and pays for nothing twice; --max-cost may differ. RUN refuses other
@@ -88,7 +88,7 @@ _width = Number(min=0, min_open=True)
         "--width",
         type=_width,
         metavar="W",
-        help="As many calls as give the new agents intervals of ± W; without --calls.",
+        help="Half-width of the new agents' 95 % intervals: add as many calls as it takes. Not with --calls.",
     ),
 )
 def agents_command(**given: Any) -> None:
@@ -107,14 +107,14 @@ def items_command(**given: Any) -> None:
 
 @_extension("repeats", _pool("repeats"), _calls)
 def repeats_command(**given: Any) -> None:
-    """Add what POOL holds beyond the responses of RUN's agents."""
+    """Add further responses of RUN's agents, from POOL."""
     _extend(**given)
 
 
 @_extension(
     "calls",
     click.argument("calls", metavar="BUDGET", callback=run_options.parse_budget),
-    click.option("--focus", multiple=True, metavar="AGENT", help="Spend the calls on this agent alone. Repeatable."),
+    click.option("--focus", multiple=True, metavar="AGENT", help="Spend BUDGET (a number) on this agent. Repeatable."),
 )
 def calls_command(**given: Any) -> None:
     """Add calls on all agents of RUN, or on some.

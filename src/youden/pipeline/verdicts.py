@@ -37,7 +37,8 @@ def judge(
     """Query a judge on every trial of a plan, and wait for the answers.
 
     Answers that are in the store already are not requested again. Inside a running event loop, as in a notebook, the requests
-    are sent from a worker thread, and the call waits for them; Ctrl-C and signals stop it as they do elsewhere.
+    are sent from a worker thread, and the call waits for them. Ctrl-C or a stop signal ends the call; all answers
+    received so far are kept.
 
     Parameters
     ----------
@@ -52,10 +53,10 @@ def judge(
     max_cost : float, optional
         Cost cap in USD; needed by a judge that may cost money (`price: 0` in its config states that it does not).
     max_missing : float in [0, 1], default 0.01
-        Maximum fraction of trials without an answer: from 200 trials on, the call fails as soon as it is exceeded, else at
-        the end.
+        Maximum fraction of trials without an answer; the call fails above it. Checked after each trial once 200 trials
+        are done, and at the end.
     retry_failed : bool, default False
-        Whether to send requests again whose answer was refused, cut off or unparsed, or that were rejected.
+        Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     progress : Progress, optional
         Receives the progress.
     log : str or path, optional
@@ -84,7 +85,8 @@ def judge(
     ConfigError
         If judge, store or cap do not fit, before any call.
     BudgetError, TooManyMissingError
-        If a cap is exceeded. All answers are kept, so that repeating the call resumes it.
+        If `max_cost` is reached, or more answers are missing than `max_missing` allows. All answers are kept: repeat
+        the call to resume.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
 

@@ -47,7 +47,8 @@ def run(
 ) -> Run:
     """Judge a pool and rank its agents, as `youden run` does.
 
-    The same call resumes a run that was stopped, and pays for no answer twice. It can be used in a notebook, too.
+    Repeating the call resumes a stopped run; no answer is paid for twice. It also works inside a running event loop
+    (notebook).
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def run(
     judge : str, path or mapping, default "lexical"
         Name in configs/judges/, path of a .yaml, a model such as "gpt-4o-mini", or a mapping with a judge's keys.
     max_cost : float, optional
-        Cost cap in USD of this call; required for judges that can cost money.
+        Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
     out : str or path
         The run's folder.
     labels : str or path, optional
@@ -79,13 +80,17 @@ def run(
     Raises
     ------
     ConfigError
-        [run-config] if a key is unknown or has a value of the wrong type; [max-cost-needed]; as `youden.judge`.
+        [run-config] if a key is unknown or its value is not allowed; [max-cost-needed] if the judge can cost money and
+        `max_cost` is None; other errors as `youden.judge`.
     PoolError, PlanError
         If pool or plan do not fit.
     RunFolderError
         [run-other] if the folder holds answers to another plan, or of another judge.
     BudgetError, TooManyMissingError
-        If the cap or `max_missing` is exceeded. Answers are stored: call again to resume.
+        If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
+        call to resume.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
 
     Examples
     --------
@@ -156,7 +161,7 @@ def read_run(path: PathOrText) -> Run:
     Raises
     ------
     RunFolderError
-        If a file is missing or damaged; the message names the command that makes it.
+        If a file is missing or damaged, or the run was never fitted; the message names the command to run.
 
     Examples
     --------
@@ -171,8 +176,8 @@ def read_run(path: PathOrText) -> Run:
 class Run(RunView):
     """A fitted run: a view of its folder, with what the command line does to it as methods.
 
-    It is a path to `os.fspath`, so that functions which take a run's folder take a `Run`. A method that sends requests takes
-    `max_cost` in USD; if it is stopped, the same call resumes it, and no answer is paid for twice.
+    A `Run` is an `os.PathLike`: every function that takes a run's folder takes a `Run`. Methods that send requests have
+    a parameter `max_cost` in USD; repeating a stopped call resumes it, and no answer is paid for twice.
 
     Attributes
     ----------
@@ -234,14 +239,18 @@ class Run(RunView):
         repeats : Pool, str, path or DataFrame, optional
             Pool with further responses of the run's agents.
         calls : int or str, optional
-            Number of calls; without a pool and `focus` also a percentage of the dense calls ("1%") or trials per agent
-            ("50/agent"). Default with a pool: as many per new agent, item or repeat as one of the run has.
+            Number of calls of both trial types; of a search, the maximum. If neither a pool nor `focus` is given, also
+            a percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many for
+            each new agent, item or repeat as the run has per agent, item or repeat.
         focus : sequence of str, optional
             Agents that alone get the `calls`.
         width : float, optional
             Target half-width of the intervals of the new agents; without a pool, of nine in ten agents of the run.
-        top, within : int, float, optional
-            Search for the `top` best agents, until the regret is at most `within` or `calls` are spent.
+        top : int, optional
+            Search for this many of the best agents. Default: 1 if `within` is given, else no search. Without `within`,
+            it needs `calls`.
+        within : float in (0, 2), optional
+            Maximum regret, in units of ability; the search ends when it is reached, or when `calls` are spent.
         judge, max_cost, max_missing, target : optional
             As in `youden.run`; `judge` has to be the run's own, or a replay of it.
         retry_failed, log, progress : optional
@@ -255,11 +264,15 @@ class Run(RunView):
         Raises
         ------
         ConfigError
-            [extend-options] if nothing, or more than one kind, is added; [extend-width]; [extend-search].
+            [extend-options] if nothing, or more than one kind, is added, or options do not go together; [calls-invalid]
+            if `calls` is no budget; [extend-width] if no number of calls gives the half-width, or the run has it
+            already; [extend-search] if the search is for all agents, or some cannot be compared.
         PoolError
             If the pools do not fit.
         RunFolderError
             [extend-unfinished] if an earlier extension has to be finished first.
+        BudgetError, TooManyMissingError
+            As `youden.run`.
         """
         pools = {"agents": agents, "items": items, "repeats": repeats}
         options: dict[str, Any] = {
@@ -301,7 +314,8 @@ class Run(RunView):
         judge : str
             The second judge: a name, or a path that ends in .yaml.
         calls : int or str
-            Budget: a number of the run's calls (4000), or the mean number of comparisons per agent ("50/agent").
+            Budget: a number of the run's calls (4000), a percentage of the dense calls ("1%"), or the mean number of
+            paired trials per agent ("50/agent").
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
         store, seed, max_cost, max_missing, retry_failed, log, progress : optional
@@ -311,6 +325,15 @@ class Run(RunView):
         -------
         Run
             The second run, fitted.
+
+        Raises
+        ------
+        PlanError
+            [calls-invalid], [subsample-calls], [subsample-few] if `calls` is no budget, or too large or too small.
+        RunFolderError
+            [rejudge-import] if the run holds no trials; [rejudge-itself] if `out` is the run's own folder.
+        ConfigError, BudgetError, TooManyMissingError
+            As `youden.run`.
         """
         from youden.workflows.rejudge import plan_rejudge
 
@@ -352,6 +375,12 @@ class Run(RunView):
         Returns
         -------
         Stress
+            Where each attack ranks, and how it moves the other agents.
+
+        Raises
+        ------
+        ConfigError, BudgetError, TooManyMissingError
+            As `youden.run`.
         """
         from youden.report.pages.writing import write_stress
         from youden.workflows.planned_stress import plan_stress

@@ -99,7 +99,7 @@ class RunView:
 
     @property
     def verdicts(self) -> Verdicts:
-        """The answers of the judge, which hold the plan."""
+        """Answers of the judge, with the plan as `verdicts.plan`."""
         return self.folder.read_verdicts(self.plan)
 
     @property
@@ -124,14 +124,17 @@ class RunView:
         labels: PathOrText | None = None,
         rates: bool = False,
     ) -> Self:
-        """Fit the answers again, as `youden fit` does. The run remembers what is given; None keeps what it says.
+        """Fit the answers again, as `youden fit` does.
+
+        The run's folder keeps `target`, `robust`, `trusted` and `families` for later fits; None leaves them as they
+        are.
 
         Parameters
         ----------
         target : {"items-like-these", "these-items", "items-and-judges"}, optional
             Population that the intervals refer to.
         robust : bool, optional
-            Whether to rank by the robust ranking.
+            Whether to rank by the robust ranking. Ignored if `trusted` is given.
         trusted : sequence of str, optional
             Agents that alone score all others.
         families : mapping or path, optional
@@ -189,7 +192,9 @@ class RunView:
         Raises
         ------
         ConfigError
-            [report-format]; [report-against]; [unknown-chart]; [pictures-missing].
+            [report-format] if the format is unknown; [report-against] if `against` is given and the format is not html;
+            [unknown-chart] if the run has no such figure; [pictures-missing] if png or svg needs a package that is not
+            installed.
         """
         from youden.report.pages import writing
 
@@ -228,7 +233,8 @@ class RunView:
         baseline : str
             The agent that they are compared with.
         margin : float, default 0.05
-            Largest difference that still counts as no worse.
+            Largest deficit that still counts as no worse, in (0, 2): in units of ability, or of the labels if `labels`
+            are given.
         target : {"items-like-these", "these-items"}, optional
             Population that differences refer to. Default: what the run says.
         labels, label, scale : optional
@@ -241,7 +247,14 @@ class RunView:
         Returns
         -------
         Gate
-            `verdict` is that of all agents together: "better", "no worse", "undecided" or "worse"; `agents` has one row each.
+            `verdict` is that of all agents together: "better", "no worse", "undecided" or "worse"; `agents` has one row
+            each.
+
+        Raises
+        ------
+        InputError
+            [gate-margin], [gate-target] if a value is not allowed; [gate-agent], [gate-baseline] if an agent is unknown
+            or missing; [gate-unjudged], [gate-apart] if the answers do not allow the comparison.
         """
         from youden.report.pages.writing import gate_markdown, render_junit, write_file
         from youden.workflows.gate import gate_run
@@ -355,7 +368,8 @@ class RunView:
         organization : str, optional
             Who made the run, for "eee".
         raw_cells : bool, default False
-            Whether CSV files keep texts unchanged that a spreadsheet would run as formulas.
+            Whether to leave texts in CSV files unchanged that a spreadsheet would run as formulas. Default: prefix an
+            apostrophe.
 
         Returns
         -------

@@ -3,9 +3,9 @@
 - `youden.judges`: a class that is built from a `Connection`, and answers one `Request` of `Message`s at a time by a `Completion`,
   or raises `CallError` (`Judge`)
 - `youden.batches`: a class that is built from a `Connection` and the keyword `policy`, a `RetryPolicy` (`BatchProvider`); its
-  methods raise `CallError`, and `BatchState` and `LineError` say how far a batch is
-- `youden.stores`: a function of the address of a store and the keyword `read_only` that returns a `Place`; it is written to by
-  `PendingWrites` with `Payment`s, and shared by `Member`s
+  methods raise `CallError`; `BatchState` is the progress of a batch, and `LineError` the reason why one was rejected
+- `youden.stores`: a function that takes the address of a store and the keyword `read_only`, and returns a `Place`;
+  processes that share a store are its `Member`s, and write `PendingWrites` with `Payment`s to it
 - `youden.importers`: an `Importer`, which returns an `ImportedPool` of `Agent`s and `Item`s
 - `youden.exporters`: an `Exporter`, which gets `ExportOptions` and returns `Exported`
 - `youden.transforms`: a `Transform`

@@ -240,7 +240,7 @@ class Cost:
     stored: int = 0
     """Number of calls whose answers the store holds."""
     usd_left: float | None = None
-    """Cost of the other calls in USD; None if a price is unknown or no store was read."""
+    """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
 
 
 @dataclass(frozen=True)

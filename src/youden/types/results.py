@@ -144,7 +144,7 @@ class Rates(ReadOnly):
         -------
         Scores
             `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that was not seen or is held out; `weight`,
-            of the same shape, the number of answers behind each cell.
+            of the same shape, the number of answered paired trials behind each cell.
 
         Raises
         ------
@@ -153,7 +153,8 @@ class Rates(ReadOnly):
 
         Notes
         -----
-        D = TPR − FPR of the pair, or TPR − the pooled FPR. The rule `shared` excludes every trial, paired or independent,
+        D[j, i, k] is TPR − FPR, or TPR − the pooled FPR, of the pair (i, k) on item j, where the judge reads the
+        response of i first. The rule `shared` excludes every trial, paired or independent,
         that touches a held-out cell with either text; the rule `own` (the paper's) excludes only trials that are scored for a
         held-out cell, that is, whose first text is that cell.
 

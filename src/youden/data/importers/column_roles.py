@@ -61,9 +61,9 @@ class Roles:
     columns : mapping
         Role to column.
     agents : tuple of str
-        TableColumns that name an agent together.
+        Columns that together name an agent.
     wide : tuple of str
-        TableColumns that are an agent each.
+        Columns that each hold the responses of one agent.
     made : bool
         Whether items get ids that are made from their prompts.
     unused : tuple of str
@@ -85,7 +85,7 @@ def find_roles(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping
     rows : sequence of mapping
         Flat rows of one table, or of several tables in files of their own.
     places : sequence of str
-        TableColumns with folder and file, if there are several files.
+        Columns that hold the folder and the file of a row, if there are several files.
     told : mapping, optional
         Role to column, as far as it is known; for texts also several columns with commas, one per agent.
 

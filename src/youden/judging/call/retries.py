@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 MAX_BACKOFF_SECONDS = 30.0
 MAX_THROTTLED_SECONDS = 300.0
-"""A call that would have to wait longer than this because of HTTP 429 fails; so does one with a longer Retry-After."""
+"""Maximum total wait of a call because of HTTP 429, and maximum Retry-After of other errors; above it, the call
+fails."""
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -47,7 +48,8 @@ class RetryPolicy:
     max_tries : int
         Largest number of attempts. HTTP 429 is no attempt; it is limited by `MAX_THROTTLED_SECONDS`.
     backoff : float
-        Seconds; the wait after the nth failure is uniform on [0, backoff·2ⁿ⁻¹], plus Retry-After.
+        Seconds. The wait after the nth failure is uniform on [0, min(backoff·2ⁿ⁻¹, max(backoff,
+        `MAX_BACKOFF_SECONDS`))], plus Retry-After.
     """
 
     def __init__(self, max_tries: int, backoff: float) -> None:
@@ -77,7 +79,7 @@ class RetryPolicy:
         return self._tenacity.wait(state)
 
     async def call(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Call `send` until it succeeds. Raises: the last CallError."""
+        """Call `send` until it succeeds or `next_wait` gives up. Raises: the last CallError."""
         attempts = Attempts()
         while True:
             try:

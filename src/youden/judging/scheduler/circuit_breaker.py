@@ -16,14 +16,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from youden.judging.call.failures import Attempts, CallError, is_silence
 
 FAILURE_THRESHOLD = 3
-"""Calls without an earlier failure that fail in a row, with no reply in between, before the circuit opens. A call that failed
-while others were answered does not count: a text that breaks a server is that trial's failure, also as the last one."""
+"""Number of calls that fail in a row, each for the first time and with no reply in between, before the circuit opens; a
+failure to connect opens it at once. Retries of a failed call do not count, because a single text can break a server."""
 
 MAX_PROBE_INTERVAL_SECONDS = 5.0
 """The first probe is sent at once; the waits before the next ones double up to this."""
 
 MAX_SUSPECT_PROBES = 3
-"""After so many probes, a call that failed before in this outage is no good probe; a call that was answered once is."""
+"""Number of probes after which a call that failed in this outage is no longer sent as the probe, but a request that was
+answered before in its place."""
 
 
 class CircuitBreaker:
@@ -34,7 +35,8 @@ class CircuitBreaker:
     Parameters
     ----------
     max_outage : float
-        Seconds until the run gives up; 0 to count every failure as an attempt of its call.
+        Seconds of outage after which the run stops. 0 disables the breaker: every failure then counts as an attempt of
+        its call.
     clock : callable, optional
         Returns seconds.
     """
@@ -59,7 +61,7 @@ class CircuitBreaker:
         return self._opened is not None and self._clock() - self._opened >= self.max_outage
 
     def needs_other_probe(self, attempts: Attempts) -> bool:
-        """Return whether only calls that failed in this outage are left as probes: they may be what breaks the server."""
+        """Return whether this call may not be the probe: it failed in this outage, and may itself break the server."""
         return self.is_open and attempts.suspect and self._n_probes > MAX_SUSPECT_PROBES
 
     def record_reply(self, *, is_answer: bool) -> float | None:
@@ -89,7 +91,7 @@ class CircuitBreaker:
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
-        """Enclose a call: while the circuit is open one at a time, after a wait. Once it closes the others go all at once."""
+        """Admit a call: at once if the circuit is closed, else one at a time; all that wait, once it closes."""
         if self._opened is None:
             yield
             return
