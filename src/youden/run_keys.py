@@ -341,7 +341,7 @@ REPLACED_KEYS = {
     "percent": "calls: {}%",
     "trials": "calls: {}/agent",
     "n_independent": "independent: pooled:{}",
-    "width_share": "width",
-    "holdout_partners": "holdout",
+    "width_share": None,
+    "holdout_partners": None,
 }
-"""What to set instead of a key of earlier versions; {} is the value of that key."""
+"""What to set instead of a key of earlier versions; {} is the value of that key. None: the key has no replacement."""

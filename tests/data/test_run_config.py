@@ -129,7 +129,7 @@ FAULTS = {
     "percent": ("pool: p\npercent: 5\n", ["unknown key 'percent'", "Set `calls: 5%`"]),
     "trials": ("pool: p\ntrials: 450\n", ["unknown key 'trials'", "Set `calls: 450/agent`"]),
     "n_independent": ("pool: p\nn_independent: 9\n", ["unknown key", "Set `independent: pooled:9`"]),
-    "width_share": ("pool: p\nwidth_share: .5\n", ["unknown key 'width_share'", "Set `width`"]),
+    "width_share": ("pool: p\nwidth_share: .5\n", ["unknown key 'width_share'. Remove it."]),
     "no such rule": ("pool: p\nrule: mine\n", ["'rule' is 'mine'", "'shared' or 'own'"]),
     "key twice": ("pool: p\nseed: 1\nseed: 2\n", ["'seed' is there twice", "line 3"]),
     "no YAML": ("pool: [\n", ["no YAML", "line 2"]),

@@ -87,6 +87,12 @@ def test_a_call_and_a_command_write_the_same_files(first: Run, by_command: Run, 
     assert "<testcase" in Path("gate.xml").read_text(encoding="utf-8")
 
 
+def test_an_empty_panel_removes_the_panel(first: Run) -> None:
+    agents = first.ranking.agent.tolist()
+    assert first.fit(trusted=agents[:2]).facts.ranked_by == "trusted"
+    assert first.fit(trusted=[]).facts.ranked_by == "plain"
+
+
 def test_other_methods_write_what_their_commands_write(first: Run, by_command: Run, youden: Youden) -> None:
     assert first.fit(robust=True, target="these-items").facts.ranked_by == "robust"
     youden("fit", "commands/first", "--robust", "--target", "these-items").well()

@@ -76,7 +76,7 @@ def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]],
     def refuse(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
             option = parameter.opts[0]
-            new = REPLACED_KEYS[option.removeprefix("--")].format(value).replace(":", "")
+            new = str(REPLACED_KEYS[option.removeprefix("--")]).format(value).replace(":", "")
             raise click.UsageError(f"No such option: {option}. Set --{new}.")
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:

@@ -136,7 +136,7 @@ class RunView:
         robust : bool, optional
             Whether to rank by the robust ranking. Ignored if `trusted` is given.
         trusted : sequence of str, optional
-            Agents that alone score all others.
+            Agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional
             Agent → family, or a table with the columns agent and family.
         labels : str or path, optional

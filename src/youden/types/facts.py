@@ -41,10 +41,10 @@ class PartnerRules:
         trusted: Sequence[str] | None = None,
         families: Mapping[str, str] | None = None,
     ) -> PartnerRules:
-        """These with what is not None of it. A panel or `robust` takes the other's place."""
+        """Return rules with the given changes. A panel or `robust` replaces the other; an empty panel ranks by the plain rule."""
         rules = self if families is None else replace(self, families=dict(families))
         if trusted is not None:
-            return replace(rules, trusted=tuple(trusted), ranked_by="trusted")
+            return replace(rules, trusted=tuple(trusted), ranked_by="trusted" if trusted else "plain")
         return rules if robust is None else replace(rules, trusted=(), ranked_by="robust" if robust else "plain")
 
 

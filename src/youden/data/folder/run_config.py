@@ -267,8 +267,9 @@ def _refuse_replaced_keys(origin: str, data: Mapping[str, object]) -> None:
                 "run your own config in another folder (--out): no stored answer is paid for again.",
                 slug="run-version",
             )
-        new = REPLACED_KEYS[key].format(data[key])
-        raise ConfigError(f"{origin}: unknown key '{key}'. Set `{new}` instead.", slug="run-config")
+        new = REPLACED_KEYS[key]
+        remedy = "Remove it." if new is None else f"Set `{new.format(data[key])}` instead."
+        raise ConfigError(f"{origin}: unknown key '{key}'. {remedy}", slug="run-config")
 
 
 def config_of_keys(keys: Mapping[str, object], *, origin: str) -> RunConfig:
