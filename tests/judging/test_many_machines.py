@@ -78,7 +78,9 @@ def test_a_folder_in_between(youden: Youden, here: Path, vllm_on_path: dict[str,
     with subprocess.Popen(asking, cwd=here, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
         next(line for line in waiting.stderr if "requests sent" in line)
-        subprocess.run(["bash", "-c", section("Exchange through a folder", "bash")], cwd=here, env=vllm_on_path, check=True)
+        subprocess.run(
+            ["bash", "-c", section("Exchange through a folder", "bash")], cwd=here, env=vllm_on_path, check=True
+        )
         rest = waiting.stderr.read()
     assert waiting.returncode == 0, rest
     assert "110 of 110 answered" in rest
