@@ -88,7 +88,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
     ("options", "said"),
     [
         (["--top", "1"], "an extension cannot be made of top"),
-        (["--top", str(K + 2), "--calls", "50"], "is everybody. Lower --top"),
+        (["--top", str(K + 2), "--calls", "50"], "selects all of them: got top"),
         (["--within", "3"], "within"),
     ],
 )

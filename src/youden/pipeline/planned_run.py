@@ -25,7 +25,7 @@ from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 from youden.text.sentences import counted, near
 from youden.types import Plan, Pool
-from youden.types.planning import Extension as Extended
+from youden.types.plan_steps import Extension as Extended
 from youden.types.pool import Json
 
 _NOT_OPTIONS = {"calls", "trials_of"}

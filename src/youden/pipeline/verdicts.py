@@ -1,4 +1,4 @@
-"""Queries a judge on the trials of a plan: verdicts, without a run's folder."""
+"""Query a judge on the trials of a plan and return verdicts, without a run folder."""
 
 from __future__ import annotations
 
@@ -164,7 +164,10 @@ async def ask(
     asking: Asking,
     budget: Budget | None = None,
 ) -> Verdicts:
-    """As `judge_async`, on terms that were made before. budget: of several plans that share the cap."""
+    """Query a judge on the trials of a plan.
+
+    `asking` has the options of `judge_async`; `budget` is set if several plans share one cost cap.
+    """
     config = resolve_judge(judge)
     if not isinstance(config, JudgeConfig):
         return answer_by(config, plan)

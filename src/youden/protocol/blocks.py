@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from youden.protocol.independent import with_more
 from youden.types import PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.judging import PER_TRIAL
-from youden.types.planning import Extensions
+from youden.types.plan_steps import Extensions
 from youden.types.pool import Bools
 from youden.types.trials import PLACING
 

@@ -21,7 +21,8 @@ from youden.protocol.independent import N_POOLED, twins, with_more
 from youden.streams import Stream, stream
 from youden.text.sentences import counted
 from youden.types import PAIRED, Design, Plan, Pool, Trials
-from youden.types.planning import Extension, ExtensionKind, Slotted
+from youden.types.plan_steps import Extension, ExtensionKind
+from youden.types.planning import Slotted
 from youden.types.pool import Bools, Ids
 from youden.types.trials import PLACING, PLAN
 

@@ -61,7 +61,7 @@ def parse_json(text: str | bytes) -> ParsedJson:
     >>> parse_json('{"answer": "cut \\ud83d", "score": NaN}')
     ParsedJson(value={'answer': 'cut \ufffd', 'score': nan}, n_nonfinite=1, n_replaced_texts=1)
     """
-    text = text.removeprefix("\ufeff" if isinstance(text, str) else BOM_UTF8)  # type: ignore[arg-type]
+    text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
     try:
         return ParsedJson(orjson.loads(text))
     except orjson.JSONDecodeError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 V = TypeVar("V")
 
@@ -55,10 +55,10 @@ def without_guards(row: Mapping[str, V]) -> dict[str, V]:
     >>> without_guards({"text": "'=1+1", "prompt": "'a", "guarded": "text"})
     {'text': '=1+1', 'prompt': "'a"}
     """
-    fields = dict(row)
+    fields: dict[str, Any] = dict(row)
     names = fields.pop(GUARDED, None)
     for name in names.split() if isinstance(names, str) else ():
         field = fields.get(name)
         if isinstance(field, str) and field.startswith(_GUARD):
-            fields[name] = field[1:]  # type: ignore[assignment]
+            fields[name] = field[1:]
     return fields

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 
 from youden.types.finding import Finding
 from youden.types.judging import MISSING_REASONS, Completion, Judge, Message, PlanJudge, Progress, Request, Verdicts
-from youden.types.planning import Design, Drawn, Plan, Rounds
+from youden.types.plan_steps import Rounds
+from youden.types.planning import Design, Drawn, Plan
 from youden.types.pool import Agent, Item, Pool
 from youden.types.results import Scores
 from youden.types.trials import INDEPENDENT, PAIRED, Trials

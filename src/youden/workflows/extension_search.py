@@ -52,7 +52,10 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     result = folder.read_verdicts(folder.read_plan())
     plan, top, within = result.plan, request.top or 1, request.within
     if top >= plan.n_agents:
-        raise ConfigError(f"The top {top} of {plan.n_agents} agents is everybody. Lower --top.", slug="extend-search")
+        raise ConfigError(
+            f"A search for the {top} best of {plan.n_agents} agents selects all of them: got top = {top}. Set a smaller number.",
+            slug="extend-search",
+        )
     found = standing_of(result, target=config.target)
     if reason := no_signal(result, found):
         return reason

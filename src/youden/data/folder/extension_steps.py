@@ -15,7 +15,7 @@ from youden.run_keys import FromOne, FromZero, Usd
 from youden.text.printable import typed
 
 if TYPE_CHECKING:
-    from youden.types.planning import ExtensionKind
+    from youden.types.plan_steps import ExtensionKind
 
 POOLS = ("agents", "items", "repeats")
 """Fields of an extension that name a pool."""

@@ -132,10 +132,10 @@ def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
     {'q': 'Why?', 'answers[].model': 'b', 'answers[].text': 'No.'}
     """
     elements = row.get(column)
-    if not is_list_of_objects(elements):
+    if not isinstance(elements, list) or not is_list_of_objects(elements):
         return [dict(row)]
     others = {name: value for name, value in row.items() if name != column}
-    return [others | flatten(element, f"{column}[].") for element in elements if isinstance(element, dict)]  # type: ignore[union-attr]
+    return [others | flatten(element, f"{column}[].") for element in elements if isinstance(element, dict)]
 
 
 def is_list_of_objects(value: Json) -> bool:

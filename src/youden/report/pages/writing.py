@@ -320,7 +320,10 @@ def write_as(
         If a file of the run is missing.
     """
     if against is not None and kind != "html":
-        raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")
+        raise ConfigError(
+            f"A report of two runs is available as html only: got the format {kind}. Leave out the format.",
+            slug="report-against",
+        )
     if against is not None:
         return write_comparison(folder, against, out=out)
     if kind == "html":
