@@ -204,4 +204,6 @@ def test_a_viewer_that_is_stopped_promises_nothing(run_folder: Path) -> None:
         assert "http" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=60)[1]
-    assert (process.returncode, said.splitlines()[-1]) == (143, "Stopped (SIGTERM).")
+    assert process.returncode == 143
+    assert "Stopped (SIGTERM)." in said.splitlines()  # asyncio may add a line if its loop was not complete yet
+    assert "same command" not in said
