@@ -249,7 +249,7 @@ def test_a_missing_value_of_pandas_is_the_same_in_every_dtype(dtype: str, missin
 def test_a_missing_time_as_an_id_is_an_error(unit: str) -> None:
     times = pd.Series([0] * 12).astype("timedelta64[ns]" if "time" in unit and "delta" in unit else "datetime64[ns]")
     times = times.astype(unit) if "UTC" not in unit else times.dt.tz_localize("UTC")
-    times.iloc[1] = pd.NaT
+    times = times.where(pd.Series(range(12)) != 1)
     with pytest.raises(PoolError, match=r"row 2: the item id is None.*\[pool-id\]"):
         read_pool(frame_of().assign(item=times))
 

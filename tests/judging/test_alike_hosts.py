@@ -68,7 +68,10 @@ def n_members(place: str) -> int:
 
 
 async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> list[int]:
-    return [(await run.end(process, within=within)).code for process in processes]
+    hosts = [await run.end(process, within=within) for process in processes]
+    for host in hosts:
+        print(host)  # pytest shows it if the test fails
+    return [host.code for host in hosts]
 
 
 @pytest.mark.slow
